@@ -1,0 +1,104 @@
+"""The table of settings: one row drives the file, the environment, `config.example.toml` and the docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpumon.config.values import Parser, boolean, duration, listen_address, one_of, path, ratio, whole
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of one section. `default` is written as it would stand in the TOML file."""
+
+    section: str
+    key: str
+    parse: Parser
+    default: object
+    help: str  # what it does, its unit and range, and why one would change it
+
+    @property
+    def place(self) -> str:
+        """The setting's name as a person writes it: section.key."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it."""
+        return f"GPUMON_{self.section}_{self.key}".upper()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "http",
+        "listen",
+        listen_address,
+        "127.0.0.1:9836",
+        "Where to serve metrics and the live page: HOST:PORT, [IPV6]:PORT, or :PORT for all addresses. "
+        "Loopback by default, because what is served is not protected until a web-config file is given.",
+    ),
+    Setting(
+        "http",
+        "web_config_file",
+        path,
+        "",
+        "An exporter-toolkit style web-config file with TLS and basic auth. Empty: plain HTTP without a password.",
+    ),
+    Setting(
+        "sampling",
+        "process_interval",
+        duration(1.0, 60.0),
+        "3s",
+        "How often the processes of each card are listed, 1s to 60s; a listing holds a driver lock for about 4.5 ms.",
+    ),
+    Setting(
+        "sampling",
+        "driver_budget_ratio",
+        ratio(0.005, 0.25),
+        0.05,
+        "Largest share of each second spent inside driver calls, all cards together, 0.005 to 0.25. "
+        "Over it, periods are stretched.",
+    ),
+    Setting(
+        "sampling",
+        "cpu_budget_ratio",
+        ratio(0.005, 0.5),
+        0.03,
+        "Largest share of one core that sampling may use, 0.005 to 0.5. Over it, periods are stretched.",
+    ),
+    Setting(
+        "sampling",
+        "expected_gpus",
+        whole(0, 64),
+        0,
+        "How many cards this node should have, 0 to 64. 0: the most ever seen. Fewer cards raise GpumonGpuMissing.",
+    ),
+    Setting(
+        "sampling",
+        "environ",
+        boolean,
+        True,
+        "Read a short list of variables (NCCL_*, CUDA_VISIBLE_DEVICES, ranks) from processes where permitted. "
+        "Nothing else of an environment is ever read.",
+    ),
+    Setting(
+        "log",
+        "level",
+        one_of("debug", "info", "warning", "error"),
+        "info",
+        "Least severity that is logged: debug, info, warning or error.",
+    ),
+    Setting(
+        "log",
+        "format",
+        one_of("auto", "json", "text"),
+        "auto",
+        "json for services, text for people; auto: text on a terminal, json elsewhere.",
+    ),
+)
+
+SECTION_HELP: dict[str, str] = {
+    "http": "Serving.",
+    "sampling": "What the hardware is asked, and how much that may cost.",
+    "log": "Logs go to standard error.",
+}
