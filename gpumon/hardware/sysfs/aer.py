@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpumon.hardware.sysfs.files import default_root, text
+from gpumon.hardware.roots import default_sysfs_root
+from gpumon.hardware.sysfs.files import text
 from gpumon.model.fault import Fault
 
 _FILES = {
@@ -23,7 +24,7 @@ def aer_errors(address: str, *, sysfs_root: Path | None = None) -> Mapping[str, 
     Returns: NOT_SUPPORTED when the kernel or the firmware keeps AER to itself (the files are missing).
     Source: aer_dev_correctable, aer_dev_nonfatal, aer_dev_fatal, readable without privilege; since boot.
     """
-    device = (sysfs_root or default_root()) / "bus/pci/devices" / address
+    device = (sysfs_root or default_sysfs_root()) / "bus/pci/devices" / address
     counts: dict[str, float] = {}
     for kind, (name, total) in _FILES.items():
         content = text(device / name)

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-ROOT_VARIABLE = "GPUMON_SYSFS_ROOT"
-
-
-def default_root() -> Path:
-    """Return where sysfs is mounted: GPUMON_SYSFS_ROOT, else /sys."""
-    return Path(os.environ.get(ROOT_VARIABLE) or "/sys")
 
 
 def text(path: Path) -> str | None:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpumon.hardware.standing import default_procfs_root, in_virtual_machine
+from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
+from gpumon.hardware.standing import in_virtual_machine
 from gpumon.hardware.sysfs import acs, iommu, pci
 from gpumon.hardware.sysfs.aer import aer_errors
-from gpumon.hardware.sysfs.files import default_root
 from gpumon.model.card import Card
 from gpumon.model.fault import Fault
 from gpumon.model.topology import CardPath, LinkHop, NodeFacts, P2p, PciGpu, Topology, Uplink
@@ -38,13 +38,14 @@ def read_topology(
         cards: probed cards; one without a PCI address gets an empty path.
         p2p: the driver's word on each pair, passed through.
         facts: where gpumon stands. In a virtual machine every bridge is invented: hops are marked virtual, there are
-            no uplinks and no NUMA nodes, and `flat` is True.
+            no uplinks and no NUMA nodes, and `flat` is True; as where only virtual bridges are seen.
         sysfs_root, procfs_root: where to read; by default GPUMON_SYSFS_ROOT, GPUMON_PROCFS_ROOT, /sys and /proc.
     """
-    root = sysfs_root or default_root()
+    root = sysfs_root or default_sysfs_root()
     guest = in_virtual_machine(facts)
     paths = tuple(_card_path(root, card, guest) for card in cards)
-    flat = guest or (bool(paths) and not any(path.root for path in paths))
+    # Without a readable tree there are no hops at all; with an invented one every hop is virtual.
+    flat = guest or (bool(paths) and all(hop.virtual for path in paths for hop in path.hops))
     return Topology(
         paths=paths,
         uplinks=() if flat else _uplinks(paths),
@@ -61,7 +62,7 @@ def refresh_links(topology: Topology, *, sysfs_root: Path | None = None) -> Topo
 
     Two files a port, each port once: cheap enough for every few seconds. Everything else is kept.
     """
-    root = sysfs_root or default_root()
+    root = sysfs_root or default_sysfs_root()
     hops = {hop.address: hop for path in topology.paths for hop in path.hops}
     now = {address: _refreshed(root, hop) for address, hop in hops.items()}
     if now == hops:
