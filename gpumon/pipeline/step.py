@@ -1,0 +1,138 @@
+"""One step: a tick and the state before it give the state after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpumon import analysis
+from gpumon.model.job import Job
+from gpumon.model.samples import CardTick, Tick
+from gpumon.model.settings import Settings
+from gpumon.model.verdict import Interval, Verdict
+from gpumon.model.view import CardView, JobView, LinkView, NodeView
+from gpumon.pipeline import cards, ledger
+from gpumon.pipeline.attribution import attribute
+from gpumon.pipeline.cards import CardCounters
+from gpumon.pipeline.intervals import extend
+from gpumon.pipeline.ledger import Ledger
+from gpumon.pipeline.state import State
+
+# A longer silence (a suspended machine, a hole in a recording) is charged to nobody.
+LONGEST_SPAN_S = 60.0
+
+
+def _count_cards(state: State, tick: Tick, span_s: float) -> dict[str, CardCounters]:
+    counters = dict(state.cards)
+    for card_tick in tick.card_ticks:
+        before = counters.get(card_tick.uuid, CardCounters())
+        counters[card_tick.uuid] = cards.count(before, card_tick, tick.events, tick.wall_s, span_s)
+    return counters
+
+
+def _card_views(tick: Tick, counters: Mapping[str, CardCounters], found: analysis.Analysis) -> tuple[CardView, ...]:
+    return tuple(
+        cards.view(
+            card,
+            card_tick,
+            counters[card_tick.uuid],
+            found.pcie.get(card_tick.uuid, LinkView()),
+            found.nvlink.get(card_tick.uuid),
+        )
+        for card, card_tick in zip(tick.cards, tick.card_ticks, strict=True)
+    )
+
+
+def _charge(
+    state: State,
+    jobs: tuple[Job, ...],
+    found: analysis.Analysis,
+    counters: Mapping[str, CardCounters],
+    *,
+    now_s: float,
+    span_s: float,
+) -> dict[str, Ledger]:
+    """Return the accounts of running jobs and of those that ended less than five minutes ago."""
+    running = {
+        job.gpu_job: ledger.charge(
+            state.ledgers.get(job.gpu_job), job, found.verdicts.get(job.gpu_job, Verdict()), counters, span_s
+        )
+        for job in jobs
+    }
+    ended = {
+        name: account if not math.isnan(account.ended_s) else replace(account, ended_s=now_s)
+        for name, account in state.ledgers.items()
+        if name not in running and not now_s - account.ended_s >= ledger.ENDED_STAYS_S
+    }
+    return {**running, **ended}
+
+
+def _extend_intervals(
+    state: State,
+    found: analysis.Analysis,
+    ledgers: Mapping[str, Ledger],
+    *,
+    first_s: float,
+    now_s: float,
+    span_s: float,
+) -> dict[str, tuple[Interval, ...]]:
+    """Return the jobs' histories; their times are seconds from the first tick."""
+    intervals = {name: known for name, known in state.intervals.items() if name in ledgers}
+    for name, verdict in found.verdicts.items():
+        relative = replace(verdict, since_s=verdict.since_s - first_s)
+        intervals[name] = extend(intervals.get(name, ()), relative, now_s - span_s, now_s)
+    return intervals
+
+
+def step(state: State, tick: Tick, settings: Settings) -> State:
+    """Return the state after one tick. Pure: no clock, no randomness, the state before is not changed."""
+    now_s = tick.mono_s
+    first_s = now_s if math.isnan(state.first_s) else state.first_s
+    span_s = min(now_s - state.view.mono_s, LONGEST_SPAN_S) if state.view is not None else 0.0
+    ticks: dict[str, CardTick] = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
+
+    jobs_memory, attributed = attribute(state.jobs, tick, settings)
+    jobs = tuple(ledger.with_lost_cards(job, _job_before(state, job.gpu_job), ticks) for job in attributed)
+    memory, found = analysis.analyse(state.analysis, tick, jobs, settings)
+    counters = _count_cards(state, tick, span_s)
+    ledgers = _charge(state, jobs, found, counters, now_s=now_s, span_s=span_s)
+    job_views: tuple[JobView, ...] = tuple(
+        ledger.ended_view(account)
+        if not math.isnan(account.ended_s)
+        else ledger.running_view(
+            account, found.verdicts.get(name, Verdict()), ticks, found.link_saturation.get(name, {})
+        )
+        for name, account in ledgers.items()
+    )
+    most_cards = max(state.most_cards, len(tick.cards))
+    view = NodeView(
+        seq=tick.seq,
+        mono_s=now_s,
+        wall_s=tick.wall_s,
+        nvml_up=tick.nvml_up,
+        nvml_fault=tick.nvml_fault.value if tick.nvml_fault is not None else "",
+        node=tick.node,
+        topology=tick.topology,
+        cards=_card_views(tick, counters, found),
+        uplinks=found.uplinks,
+        jobs=job_views,
+        findings=found.findings,
+        gpus_expected=settings.sampling.expected_gpus or most_cards,
+        sampler=tick.sampler,
+    )
+    return State(
+        view=view,
+        analysis=memory,
+        jobs=jobs_memory,
+        cards=counters,
+        ledgers=ledgers,
+        intervals=_extend_intervals(state, found, ledgers, first_s=first_s, now_s=now_s - first_s, span_s=span_s),
+        most_cards=most_cards,
+        first_s=first_s,
+    )
+
+
+def _job_before(state: State, gpu_job: str) -> Job | None:
+    account = state.ledgers.get(gpu_job)
+    return account.job if account is not None and math.isnan(account.ended_s) else None
