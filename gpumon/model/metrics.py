@@ -154,14 +154,14 @@ METRICS: tuple[Metric, ...] = (
         "counter",
         (*GPU, "reason"),
         "seconds",
-        "Seconds the clock was held down, from the driver's own counters (fields 74, 76, 269-271), else from the reasons seen once a second.",
+        "Seconds the clock was held down, from the driver's own counters (fields 74, 269-271), else from the reasons seen once a second. hw_slowdown comes with heat or brake, whose time counts.",
     ),
     Metric(
         "gpu_throttled",
         "stateset",
         (*GPU, "reason"),
         "",
-        "Reasons why the clock is not higher, now (nvmlDeviceGetCurrentClocksEventReasons). sw_power_cap alone is normal under full load; idle is harmless.",
+        "Reasons why the clock is not higher, now (nvmlDeviceGetCurrentClocksEventReasons). sw_power_cap alone is normal under full load; setting (a clock asked for by the user, the display, a sync group or the board) is harmless; unknown is a bit this version does not know.",
     ),
     Metric(
         "gpu_xid_errors_total",
@@ -526,6 +526,13 @@ METRICS: tuple[Metric, ...] = (
         (),
         "",
         "Cards the node should have: from the config, else the most ever seen.",
+    ),
+    Metric(
+        "node_finding",
+        "boolean",
+        ("finding", "severity", "audience"),
+        "",
+        "1 while the finding about the node, not about one job, holds; the catalogue is in docs/causes.md.",
     ),
     Metric(
         "node_pci_gpus",

@@ -1,0 +1,1 @@
+"""The Prometheus side: a NodeView becomes series, series become text, text is served over HTTP."""
