@@ -1,0 +1,313 @@
+"""One simulated card at work: kernels, moving bytes, waiting collectives, and the power, clocks and heat they make.
+
+Whoever changes what a card does calls `close` before the change (it ends the running stretch) and `settle` after it
+(it works out speed, power and rates of the new one).
+
+Speed under a power limit follows the published sweep of an RTX PRO 6000 (600 W): 500 W leaves 87 % of the speed and
+300 W 55 %, which is the dynamic power ratio to the power of 0.65. Heat is one time constant; at the slowdown
+temperature the card holds itself by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpumon.hardware.simulated.cards import CardSpec
+from gpumon.hardware.simulated.engine import Engine, Signal
+from gpumon.hardware.simulated.fabric import NVLINK_RX, NVLINK_TX, RX, TX, Slot, Transfer
+from gpumon.hardware.simulated.timeline import COLUMNS, Label, Timeline
+from gpumon.hardware.simulated.timeline_file import CHANNELS
+
+_SPEED_EXPONENT = 0.65
+_HEARTBEAT_S = 0.5
+# A collective's kernel takes a few of the SMs from the kernels it runs beside (NCCL uses 4 to 24 of 100 to 170).
+_OVERLAP_SPEED = 0.95
+_COLLECTIVE_SM_SHARE = 0.12
+_CLOCKS_FALL_AFTER_S = 10.0
+_SLEEP_SM_HERTZ = 210e6
+_SLEEP_MEMORY_HERTZ = 405e6
+_BOOST_SHARE = 0.93  # of the maximum SM clock that boost settles at under load
+_POWER = CHANNELS.index("power")
+_LABEL_0 = len(CHANNELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel, or a stretch of many short ones, does to its card. Shares are of the card's peak."""
+
+    power: float  # between awake (0) and the card's compute level (1)
+    sm: float
+    tensor: float
+    dram: float
+    memory_controller: float
+    labels: Mapping[Label, float]  # states the stretch consists of; shares sum to 1
+    occupancy: float = 0.35
+    kernel: float = 1.0  # share of the stretch in which a kernel runs
+    rx: float = 0.0  # wire bytes per second that messages too small to be transfers of their own cause
+    tx: float = 0.0
+    nvlink: float = 0.0  # each way
+    clock_bound: float = 1.0  # how much of its duration follows the SM clock
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is particular about one board in its place."""
+
+    speed: float = 1.0  # silicon and cooling spread, 1 = typical
+    power: float = 1.0  # draws this much more or less for the same work
+    power_limit_watts: float = 0.0  # 0: the default limit
+    ambient_celsius: float = 30.0
+    celsius_per_watt: float = 0.0  # 0: what keeps this card 22 degrees below slowdown at its limit
+    heat_seconds: float = 70.0  # time constant
+    brake_from_s: float = float("inf")  # the power brake is pulled at this time and held
+    replays_per_second: float = 0.0
+    extra_context_bytes: float = 0.0
+
+
+class Kernel:
+    """Work under way on a card."""
+
+    __slots__ = ("done", "left_s", "rate", "since", "version", "work")
+
+    def __init__(self, work: Work, seconds: float, now: float) -> None:
+        self.work = work
+        self.left_s = seconds
+        self.rate = 0.0
+        self.since = now
+        self.version = 0
+        self.done = Signal()
+
+
+@dataclass(slots=True)
+class CardState:
+    """A card of the simulated node."""
+
+    engine: Engine
+    index: int
+    slot: Slot
+    conditions: Conditions
+    timeline: Timeline
+    kernels: list[Kernel] = field(default_factory=list)
+    transfers: list[Transfer] = field(default_factory=list)  # those that touch this card; kept by the node
+    waiting: dict[Label, int] = field(default_factory=dict)  # collectives whose kernel spins, by what they wait for
+    host_label: Label = Label.IDLE  # what is going on when nothing runs
+    contexts: int = 0
+    memory_used_bytes: float = 0.0
+    temperature: float = 0.0
+    _rates: list[float] = field(default_factory=list)
+    _busy_until_s: float = 0.0
+    _clock_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.temperature = self.conditions.ambient_celsius + self.card.watts.floor * self._celsius_per_watt
+        self.settle()
+        self.engine.at(self.engine.now + _HEARTBEAT_S, self._beat)
+
+    @property
+    def card(self) -> CardSpec:
+        """The product."""
+        return self.slot.card
+
+    @property
+    def power_limit_watts(self) -> float:
+        """The enforced limit."""
+        return self.conditions.power_limit_watts or self.card.tdp_watts
+
+    def run(self, work: Work, seconds: float) -> Signal:
+        """Start work that takes `seconds` at full clocks with the card to itself."""
+        kernel = Kernel(work, max(seconds, 1e-6), self.engine.now)
+        self.close()
+        self.kernels.append(kernel)
+        self.settle()
+        return kernel.done
+
+    def close(self) -> None:
+        """End the running stretch at the present time."""
+        now = self.engine.now
+        elapsed = now - self.timeline.end_s
+        if elapsed > 0:
+            self.timeline.append(now, self._rates)
+            self._warm(self._rates[_POWER], elapsed)
+        for kernel in self.kernels:
+            kernel.left_s -= kernel.rate * (now - kernel.since)
+            kernel.since = now
+
+    def settle(self) -> None:
+        """Work out what the card does from now on."""
+        now = self.engine.now
+        busy = bool(self.kernels or self.transfers or self.waiting)
+        if busy:
+            self._busy_until_s = now
+        demand = self._demanded_watts(now)
+        watts, flags = self._hold(demand, now)
+        self._set_kernel_rates(now)
+        self._rates = self._stretch(watts, flags, now)
+
+    def change(self, *, host_label: Label | None = None, contexts: int = 0, memory_bytes: float = 0.0) -> None:
+        """Change what holds when nothing runs, the open contexts, and the memory in use, all by difference."""
+        self.close()
+        if host_label is not None:
+            self.host_label = host_label
+        self.contexts += contexts
+        self.memory_used_bytes += memory_bytes
+        self.settle()
+
+    def spin(self, label: Label, by: int) -> None:
+        """A collective's kernel begins (+1) or ends (-1) to wait on this card."""
+        self.close()
+        self.waiting[label] = self.waiting.get(label, 0) + by
+        if self.waiting[label] == 0:
+            del self.waiting[label]
+        self.settle()
+
+    @property
+    def _celsius_per_watt(self) -> float:
+        own = self.conditions.celsius_per_watt
+        return own or (self.card.slowdown_celsius - 22 - 30.0) / self.card.tdp_watts
+
+    def _beat(self) -> None:
+        self.close()
+        self.settle()
+        self.engine.at(self.engine.now + _HEARTBEAT_S, self._beat)
+
+    def _warm(self, watts: float, elapsed_s: float) -> None:
+        goal = self.conditions.ambient_celsius + watts * self._celsius_per_watt
+        share = min(elapsed_s / self.conditions.heat_seconds, 1.0)
+        self.temperature += (goal - self.temperature) * share
+
+    def _demanded_watts(self, now: float) -> float:
+        levels = self.card.watts
+        if self.contexts == 0:
+            return levels.floor
+        collective = self._in_collective()
+        if not self.kernels and not collective:
+            asleep = now - self._busy_until_s >= _CLOCKS_FALL_AFTER_S
+            return levels.context if asleep else levels.awake
+        watts = levels.awake
+        if self.kernels:
+            share = 1.0 / len(self.kernels)
+            watts += sum(kernel.work.power for kernel in self.kernels) * share * (levels.compute - levels.awake)
+        if collective:
+            # Beside other kernels a collective adds less than alone: clocks and fabric are up already.
+            moved = max(self._moved(RX), self._moved(NVLINK_RX) / 8)
+            spinning = levels.spin - levels.awake
+            moving = (levels.copy - levels.spin) * min(moved / self.slot.wire_bytes_per_second, 1.0)
+            watts += (spinning * 0.5 if self.kernels else spinning) + moving
+        return levels.awake + (watts - levels.awake) * self.conditions.power
+
+    def _hold(self, demand: float, now: float) -> tuple[float, tuple[bool, bool, bool]]:
+        """Bring the demand under the limits; sets the clock ratio. Returns watts and (cap, thermal, brake)."""
+        awake = self.card.watts.awake
+        allowed = self.power_limit_watts
+        hottest = self.card.slowdown_celsius
+        thermal = False
+        if self.temperature >= hottest - 1.0:
+            sustained = (hottest - self.conditions.ambient_celsius) / self._celsius_per_watt
+            thermal = sustained < min(demand, allowed)
+            allowed = min(allowed, sustained) if thermal else allowed
+        braked = now >= self.conditions.brake_from_s and demand > 0.5 * self.card.tdp_watts
+        if braked:
+            allowed = min(allowed, 0.5 * self.card.tdp_watts)
+        self._clock_ratio = 1.0
+        if demand <= allowed:
+            return demand, (False, False, False)
+        allowed = max(allowed, awake + 0.02 * (demand - awake))
+        self._clock_ratio = ((allowed - awake) / (demand - awake)) ** _SPEED_EXPONENT
+        return allowed, (not thermal and not braked, thermal, braked)
+
+    def _set_kernel_rates(self, now: float) -> None:
+        if not self.kernels:
+            return
+        share = 1.0 / len(self.kernels)
+        slowed = _OVERLAP_SPEED if self.transfers or self.waiting else 1.0
+        for kernel in self.kernels:
+            bound = kernel.work.clock_bound
+            speed = self.conditions.speed * self._clock_ratio
+            kernel.rate = share * slowed / (bound / speed + 1.0 - bound)
+            kernel.since = now
+            kernel.version += 1
+            self._schedule_end(kernel)
+
+    def _schedule_end(self, kernel: Kernel) -> None:
+        version = kernel.version
+
+        def end() -> None:
+            if kernel.version == version:
+                self.close()
+                self.kernels.remove(kernel)
+                self.settle()
+                kernel.done.fire()
+
+        self.engine.at(self.engine.now + max(kernel.left_s, 0.0) / kernel.rate, end)
+
+    def _in_collective(self) -> bool:
+        return bool(self.waiting) or any(transfer.collective for transfer in self.transfers)
+
+    def _moved(self, direction: int) -> float:
+        return sum(transfer.rate * transfer.route.cards[self.index][direction] for transfer in self.transfers)
+
+    def _stretch(self, watts: float, flags: tuple[bool, bool, bool], now: float) -> list[float]:
+        out = [0.0] * COLUMNS
+        self._add_activity(out)
+        card = self.card
+        asleep = now - self._busy_until_s >= _CLOCKS_FALL_AFTER_S or self.contexts == 0
+        cap, thermal, brake = flags
+        critical = thermal and self.temperature >= card.shutdown_celsius - 2
+        out[4] = watts
+        out[11] = _SLEEP_SM_HERTZ if asleep else card.sm_clock_max_hertz * _BOOST_SHARE * self._clock_ratio
+        out[12] = _SLEEP_MEMORY_HERTZ if asleep else card.memory_clock_max_hertz
+        out[13] = self.temperature
+        out[14] = self.memory_used_bytes
+        out[15] = 1.0 if asleep else self.slot.trained_generation
+        out[16] = self.slot.trained_lanes
+        out[17] = self.conditions.replays_per_second
+        out[18:23] = [cap, thermal and not critical, critical, brake, asleep]
+        self._add_labels(out)
+        out[_LABEL_0 + Label.POWER_LIMITED] = cap and self.power_limit_watts <= 0.9 * card.tdp_watts
+        out[_LABEL_0 + Label.THERMAL] = thermal
+        out[_LABEL_0 + Label.BRAKE] = brake
+        return out
+
+    def _add_activity(self, out: list[float]) -> None:
+        share = 1.0 / len(self.kernels) if self.kernels else 0.0
+        for direction in (RX, TX, NVLINK_RX, NVLINK_TX):
+            out[direction] = self._moved(direction)
+        for kernel in self.kernels:
+            work = kernel.work
+            rates = (work.rx, work.tx, work.nvlink, work.nvlink)
+            shares = (work.kernel, work.memory_controller, work.sm, work.occupancy * work.sm, work.tensor, work.dram)
+            for column, rate in enumerate(rates):
+                out[column] += rate * share
+            for column, part in enumerate(shares, start=5):
+                out[column] += part * share
+        if self._in_collective():
+            out[5] = 1.0
+            out[6] = max(out[6], 0.02)
+            out[7] = max(out[7], _COLLECTIVE_SM_SHARE)
+            out[8] = max(out[8], 0.02)
+        moved = sum(out[:4])
+        if moved:
+            # A reduced byte is read and written in device memory about three times for each one sent.
+            touched = 1.5 * moved / self.card.memory_bytes_per_second
+            out[10] = min(out[10] + touched, 0.95)
+            out[6] = min(out[6] + 1.6 * touched, 1.0)
+
+    def _add_labels(self, out: list[float]) -> None:
+        moving = next((transfer for transfer in self.transfers if transfer.collective), None)
+        if self.kernels:
+            if moving is not None:
+                out[_LABEL_0 + Label.OVERLAP] = 1.0
+                return
+            for kernel in self.kernels:
+                for label, part in kernel.work.labels.items():
+                    out[_LABEL_0 + label] += part / len(self.kernels)
+        elif moving is not None:
+            shared = moving.label is Label.OWN_LINK and moving.shared_bound
+            out[_LABEL_0 + (Label.SHARED_LINK if shared else moving.label)] = 1.0
+        elif self.waiting:
+            out[_LABEL_0 + next(iter(self.waiting))] = 1.0
+        elif self.transfers:
+            out[_LABEL_0 + self.transfers[0].label] = 1.0
+        else:
+            out[_LABEL_0 + self.host_label] = 1.0
