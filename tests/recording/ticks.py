@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -42,17 +43,19 @@ def topology(cards: tuple[Card, ...]) -> Topology:
     )
 
 
-def _process(
-    pid: int,
-    start_ticks: int,
-    cmdline: tuple[str, ...] | Fault,
-    cgroup: str | Fault,
-    environ: dict[str, str] | Fault,
-    gpu_minors: frozenset[int] | Fault,
-) -> Process:
+def _process(pid: int, **read: Any) -> Process:
     return Process(
-        pid, start_ticks, 1, 10, 1000, "R", "python", cmdline, cgroup, environ, 12.34, 5, gpu_minors
-    )  # fmt: skip
+        pid=pid,
+        start_ticks=4000,
+        ppid=1,
+        session=10,
+        uid=1000,
+        state="R",
+        comm="python",
+        cpu_seconds=12.34,
+        threads=5,
+        **read,
+    )
 
 
 def processes(read_s: float) -> ProcessTable:
@@ -61,9 +64,13 @@ def processes(read_s: float) -> ProcessTable:
         read_s=read_s,
         processes=(
             _process(
-                10, 4000, ("python", "train.py", "--api_key", "abc"), "0::/docker/ab", {"RANK": "0"}, frozenset({0})
+                10,
+                cmdline=("python", "train.py", "--api_key", "abc"),
+                cgroup="0::/docker/ab",
+                environ={"RANK": "0"},
+                gpu_minors=frozenset({0}),
             ),
-            _process(11, 4001, Fault.NO_PERMISSION, Fault.NO_PERMISSION, Fault.NO_PERMISSION, Fault.NO_PERMISSION),
+            _process(11, **dict.fromkeys(("cmdline", "cgroup", "environ", "gpu_minors"), Fault.NO_PERMISSION)),
         ),
         cgroups={"/docker/ab": CgroupSample("/docker/ab", cpu_seconds=5.0)},
         containers={"ab": Container("ab", "secret-name", "docker", "img", {"team": "acme"}, frozenset({0}))},
