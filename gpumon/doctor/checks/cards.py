@@ -1,0 +1,101 @@
+"""Which cards can be used, and what each of them can tell."""
+
+from __future__ import annotations
+
+from gpumon.doctor.examination import Examination
+from gpumon.doctor.result import Result, failed, passed, warned
+from gpumon.model.card import Card, LinkSource
+from gpumon.model.fault import Fault
+
+_REMEDIES = {
+    Fault.LOST: "It fell off the bus (Xid 79): drain the node, power it down, reseat the card and its cable.",
+    Fault.RESET_REQUIRED: "Stop its users and reset it: nvidia-smi --gpu-reset -i INDEX; if that fails, reboot.",
+    Fault.NO_PERMISSION: "Its device file is closed to this user or container: see permissions.",
+    Fault.TIMEOUT: "A call hangs in the driver: read `dmesg`; a card in this state needs a reboot.",
+}
+_SOURCES = {
+    LinkSource.GPM: "all of it, by the card's performance monitors",
+    LinkSource.COUNTER: "all of it, by byte counters",
+    LinkSource.WINDOW: "samples of 20 ms, one direction at a time",
+    LinkSource.FIELD: "all of it, by cumulative counters",
+    LinkSource.LOG: "as somebody else's log tells",
+    LinkSource.NONE: "nothing",
+}
+_WHY = {
+    Fault.NOT_SUPPORTED: "the card or driver has none",
+    Fault.NO_PERMISSION: "not permitted to this user",
+    Fault.NO_DATA: "the driver gave no data",
+    Fault.REJECTED: "its values cannot be true",
+}
+
+
+def usable(examination: Examination) -> tuple[Result, ...]:
+    """Every card the driver lists answers."""
+    if examination.fault is not None:
+        return ()
+    if not examination.cards:
+        return (
+            failed(
+                "cards",
+                "The driver lists no cards.",
+                "Check `lspci -d 10de:` and, in a container or VM, which cards it was given.",
+            ),
+        )
+    broken = [card for card in examination.cards if card.fault is not None]
+    if not broken:
+        return (passed("cards", f"All {len(examination.cards)} answer."),)
+    return tuple(
+        failed(
+            "cards",
+            f"Card {_name(card)} cannot be used: {card.fault.value if card.fault else ''}.",
+            _REMEDIES.get(card.fault or Fault.UNKNOWN, "Read `dmesg | grep -i nvrm` for its address."),
+        )
+        for card in broken
+    )
+
+
+def capabilities(examination: Examination) -> tuple[Result, ...]:
+    """What gpumon can see of each card; cards that can do the same share a line."""
+    alike: dict[str, list[Card]] = {}
+    for card in examination.cards:
+        if card.fault is None:
+            alike.setdefault(_ability(card), []).append(card)
+    return tuple(_judged(ability, cards) for ability, cards in alike.items())
+
+
+def _judged(ability: str, cards: list[Card]) -> Result:
+    numbers = ", ".join(str(card.identity.index) for card in cards)
+    sentence = f"{'Card' if len(cards) == 1 else 'Cards'} {numbers} ({cards[0].identity.name}): {ability}"
+    source = cards[0].capabilities.pcie_source
+    if source is LinkSource.NONE:
+        return warned(
+            "capabilities",
+            sentence,
+            "Without link traffic gpumon cannot tell waiting for the link from other waiting; verdicts stay unsure.",
+        )
+    if source is LinkSource.WINDOW:
+        return warned(
+            "capabilities",
+            sentence,
+            "A driver of branch 555 or newer may bring byte counters; until then rates carry an interval.",
+        )
+    return passed("capabilities", sentence)
+
+
+def _ability(card: Card) -> str:
+    able = card.capabilities
+    missing = ", ".join(f"{feature} ({_WHY.get(why, why.value)})" for feature, why in able.missing)
+    parts = [
+        f"link traffic: {_SOURCES[able.pcie_source]}",
+        f"power: {able.power_kind.value}",
+        f"can {', '.join(sorted(able.features)) or 'nothing'}",
+    ]
+    if card.nvlink.links:
+        parts.append(f"NVLink {card.nvlink.active} of {card.nvlink.links} links up")
+    if missing:
+        parts.append(f"lacks {missing}")
+    return "; ".join(parts) + "."
+
+
+def _name(card: Card) -> str:
+    return f"{card.identity.index} ({card.identity.pci_address or card.identity.uuid})"

@@ -1,0 +1,230 @@
+"""Link width and speed, what lies above the cards, link errors, and what stands between cards that talk directly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpumon.doctor.examination import Examination
+from gpumon.doctor.rates import hop_bytes_per_second, hop_words, link_words
+from gpumon.doctor.result import Result, passed, warned
+from gpumon.model.card import Card
+from gpumon.model.topology import CardPath, LinkHop, P2p
+
+# "A rate above a few per minute deserves a warning": DCGM's health watch has a per-minute limit for replays too.
+_CORRECTABLE_PER_MINUTE = 3.0
+_NARROW_REMEDY = (
+    "Reseat the card and its riser, try another slot, and look for bifurcation or a speed limit in the BIOS."
+)
+
+
+def link_state(examination: Examination) -> tuple[Result, ...]:
+    """Each card's own link runs at the width and can reach the generation that card and slot allow."""
+    return tuple(
+        _card_link(examination, card, path)
+        for card, path in _cards_with_paths(examination)
+        if card.fault is None and _link(examination, card, path) is not None
+    )
+
+
+def tree(examination: Examination) -> tuple[Result, ...]:
+    """The way above each card is as wide as the card's own link, and who shares it is known."""
+    topology, facts = examination.topology, examination.facts
+    if not examination.cards:
+        return ()
+    if topology.flat:
+        if facts.standing == "container":
+            return (
+                warned(
+                    "pci tree",
+                    "The host's PCI tree is not visible: uplinks that cards share cannot be known.",
+                    "Give the container a readable /sys, or mount the host's and set GPUMON_SYSFS_ROOT. Inside a "
+                    "virtual machine nothing helps: the tree is the hypervisor's.",
+                ),
+            )
+        return (passed("pci tree", "Flat or made by a hypervisor: uplinks that cards share cannot be known."),)
+    results = [
+        warned(
+            "pci tree",
+            f"Card {card.identity.index} sits behind {hop.address}, {hop_words(hop)}: less than its own link.",
+            "It is behind a chipset or a narrow switch: move it to a slot of the CPU, or leave it out of jobs in "
+            "which cards talk.",
+        )
+        for card, path in _cards_with_paths(examination)
+        for hop in _narrower_above(path)
+    ]
+    for uplink in topology.uplinks:
+        results.append(
+            passed(
+                "pci tree",
+                f"Cards {_numbers(examination, uplink.uuids)} share {uplink.address}: {hop_words(uplink.hop)}.",
+            )
+        )
+    if not results:
+        results.append(passed("pci tree", "No card shares a link with another, none sits behind a narrower one."))
+    return tuple(results)
+
+
+def errors(examination: Examination) -> tuple[Result, ...]:
+    """No link repeats packets all the time, and none has had an uncorrected error since boot."""
+    minutes = (examination.wall_s - examination.facts.boot_wall_s) / 60
+    bad = [
+        warned(
+            "link errors",
+            f"{address}: {_errors(counts)} since boot.",
+            "A marginal riser, slot or cable: reseat it; until then the link may lose width, speed, or the card.",
+        )
+        for address, counts in examination.aer.items()
+        if _is_bad(counts, minutes)
+    ]
+    if bad or not examination.aer:
+        return tuple(bad)
+    return (passed("link errors", f"None to speak of at {len(examination.aer)} link ends since boot."),)
+
+
+def access_control(examination: Examination) -> tuple[Result, ...]:
+    """Bridges let cards talk directly instead of sending every packet through the root complex."""
+    topology = examination.topology
+    if len(examination.cards) < 2 or topology.flat:
+        return ()
+    if topology.acs_enabled is None:
+        return (
+            warned(
+                "acs",
+                "Whether PCI access control redirects traffic between cards is readable by root only.",
+                "Run `gpumon doctor` once as root.",
+            ),
+        )
+    if topology.acs_enabled:
+        return (
+            warned(
+                "acs",
+                "PCI access control (ACS) redirects traffic between cards through the root complex: direct transfers "
+                "are slow and may hang.",
+                "On a host that runs no guests, switch ACS off in the BIOS, or clear it on the bridges with setpci at "
+                "every boot (NCCL's troubleshooting page shows how). A host that lends cards to guests needs it.",
+            ),
+        )
+    return (passed("acs", "Access control does not redirect traffic between cards."),)
+
+
+def iommu(examination: Examination) -> tuple[Result, ...]:
+    """The IOMMU does not translate the cards' addresses."""
+    mode = examination.topology.iommu
+    if len(examination.cards) < 2 or not mode:
+        return ()
+    if mode == "translated":
+        return (
+            warned(
+                "iommu",
+                "The IOMMU translates the cards' addresses: direct transfers between cards are slow or fail.",
+                "Boot with iommu=pt (guests still work), or switch the IOMMU off where none are run.",
+            ),
+        )
+    return (passed("iommu", f"IOMMU: {mode}."),)
+
+
+def peer_access(examination: Examination) -> tuple[Result, ...]:
+    """The driver says the same of every pair of cards; which is a claim and not a measurement."""
+    pairs = examination.topology.p2p
+    if not pairs:
+        return ()
+    by_state: dict[str, list[P2p]] = {}
+    for pair in pairs:
+        by_state.setdefault(pair.p2p, []).append(pair)
+    if len(by_state) == 1:
+        state = pairs[0].p2p
+        if state == "ok":
+            return (passed("p2p", "The driver says every pair of cards can talk directly; that is its claim."),)
+        return (
+            passed(
+                "p2p",
+                f"The driver says no pair of cards can talk directly ({state}), as usual for GeForce 40 and 50: bytes "
+                "between cards cross host memory.",
+            ),
+        )
+    return tuple(
+        warned(
+            "p2p",
+            f"The driver says {state} between {_pairs(examination, odd)}, unlike other pairs.",
+            "Use sets of cards whose pairs agree; look for different card models, sockets, MIG, ACS or the IOMMU.",
+        )
+        for state, odd in by_state.items()
+        if state != "ok"
+    )
+
+
+def _card_link(examination: Examination, card: Card, path: CardPath) -> Result:
+    generation, width, max_generation, max_width = _link(examination, card, path) or (0, 0, 0, 0)
+    name = f"Card {card.identity.index} ({path.address or card.identity.pci_address})"
+    if 0 < width < max_width:
+        return warned("link", f"{name} runs at x{width}, card and slot can do x{max_width}.", _NARROW_REMEDY)
+    own_width = next((gpu.max_width for gpu in examination.topology.pci_gpus if gpu.address == path.address), 0)
+    if 0 < max_width < own_width:
+        return warned("link", f"{name} could do x{own_width}, its slot gives x{max_width}.", _NARROW_REMEDY)
+    own_generation = _reading(examination, card, "card_generation_max")
+    if 0 < max_generation < own_generation:
+        return warned(
+            "link",
+            f"{name} could do gen{own_generation}, slot or BIOS allow gen{max_generation}.",
+            _NARROW_REMEDY,
+        )
+    asleep = f", now gen{generation} (falls at idle, not a fault)" if 0 < generation < max_generation else ""
+    return passed("link", f"{name}: {link_words(max_generation, max_width)}{asleep}.")
+
+
+def _link(examination: Examination, card: Card, path: CardPath) -> tuple[int, int, int, int] | None:
+    """Return (generation, width, maximum generation, maximum width) of a card's own link, None when unknown.
+
+    The tree knows both ends; in a virtual machine only the driver does.
+    """
+    if path.hops and not path.hops[0].virtual:
+        hop = path.hops[0]
+        return hop.current_generation, hop.current_width, hop.max_generation, hop.max_width
+    keys = ("link_generation", "link_width_lanes", "link_generation_max", "link_width_max_lanes")
+    now, width, most, widest = (_reading(examination, card, key) for key in keys)
+    return (now, width, most, widest) if most and widest else None
+
+
+def _reading(examination: Examination, card: Card, key: str) -> int:
+    value = examination.readings.get(card.identity.uuid, {}).get(key, math.nan)
+    return 0 if math.isnan(value) else int(value)
+
+
+def _cards_with_paths(examination: Examination) -> Iterator[tuple[Card, CardPath]]:
+    paths = {path.uuid: path for path in examination.topology.paths}
+    for card in examination.cards:
+        path = paths.get(card.identity.uuid)
+        if path is not None:
+            yield card, path
+
+
+def _narrower_above(path: CardPath) -> Iterator[LinkHop]:
+    """Yield the hops above the card's own that carry less than it, at the width they have now."""
+    if not path.hops or path.hops[0].virtual:
+        return
+    own = hop_bytes_per_second(path.hops[0])
+    for hop in path.hops[1:]:
+        if not hop.virtual and hop_bytes_per_second(hop) < own:
+            yield hop
+
+
+def _is_bad(counts: Mapping[str, float], minutes: float) -> bool:
+    if counts.get("nonfatal", 0.0) or counts.get("fatal", 0.0):
+        return True
+    return counts.get("correctable", 0.0) > _CORRECTABLE_PER_MINUTE * minutes  # False while the boot time is unknown
+
+
+def _errors(counts: Mapping[str, float]) -> str:
+    return ", ".join(f"{count:.0f} {kind}" for kind, count in counts.items() if count) + " errors"
+
+
+def _numbers(examination: Examination, uuids: Iterable[str]) -> str:
+    index = {card.identity.uuid: card.identity.index for card in examination.cards}
+    return ", ".join(str(index.get(uuid, uuid)) for uuid in uuids)
+
+
+def _pairs(examination: Examination, pairs: Iterable[P2p]) -> str:
+    return "; ".join(
+        " and ".join(_numbers(examination, (uuid,)) for uuid in (pair.uuid, pair.peer_uuid)) for pair in pairs
+    )
