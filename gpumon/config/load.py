@@ -20,8 +20,8 @@ else:
 
 DEFAULT_PATH = "/etc/gpumon/gpumon.toml"
 
-# Variables with the prefix that are no settings: they move the trees gpumon reads, or name the config file.
-OTHER_VARIABLES = ("GPUMON_CONFIG", "GPUMON_SYSFS_ROOT", "GPUMON_PROCFS_ROOT")
+# Variables with the prefix that are no settings: the config file, the control socket, the trees gpumon reads.
+OTHER_VARIABLES = ("GPUMON_CONFIG", "GPUMON_CONTROL", "GPUMON_SYSFS_ROOT", "GPUMON_PROCFS_ROOT")
 
 _TABLES = ("tenant", "rule")
 

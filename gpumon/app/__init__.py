@@ -1,0 +1,1 @@
+"""Wiring: sources, sampler, pipeline, publisher, server, signals and slow timers made into a daemon."""

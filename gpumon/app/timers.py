@@ -1,0 +1,62 @@
+"""Slow timers (inventory, topology, housekeeping) over APScheduler. Sampling never runs on these.
+
+Two habits of APScheduler 3 are worked around, each reported by its users. It computes the next run on the wall clock,
+so a clock set back an hour would stop the timers for an hour (agronholm/apscheduler#351): `clock_stepped` makes them
+due. And its thread pool is joined at exit, so a hung job would keep the process (#567): jobs run in the scheduler's
+own daemon thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+
+import structlog
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+
+class Timers:
+    """Runs each job every so many seconds, one after the other. A job that raises is logged and runs again."""
+
+    def __init__(self, jobs: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
+        """Take name -> (period in seconds, function)."""
+        # UTC is given, or the scheduler would look for the local zone and fail where there is no zone data (#439).
+        self._scheduler = BackgroundScheduler(
+            timezone=timezone.utc, executors={"default": DebugExecutor()}, daemon=True
+        )
+        for name, (period_s, run) in jobs.items():
+            self._scheduler.add_job(
+                _guarded(name, run),
+                IntervalTrigger(seconds=period_s, timezone=timezone.utc),
+                id=name,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=None,
+            )
+
+    def start(self) -> None:
+        """Start the thread; each job runs first after its period."""
+        self._scheduler.start()
+
+    def clock_stepped(self) -> None:
+        """Make every job due now: the wall clock was set, and what was planned on it means nothing."""
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(timezone.utc))
+
+    def stop(self) -> None:
+        """Stop without waiting for a job that runs."""
+        self._scheduler.shutdown(wait=False)
+
+
+def _guarded(name: str, run: Callable[[], None]) -> Callable[[], None]:
+    log = structlog.get_logger().bind(timer=name)
+
+    def guarded() -> None:
+        try:
+            run()
+        except Exception as error:  # noqa: BLE001 - edge: one timer failing must not stop the others
+            log.error("timer failed; it runs again at its next time", error=repr(error))
+
+    return guarded
