@@ -1,12 +1,28 @@
-"""Fixtures that every area uses."""
+"""Fixtures and options that every area uses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --no-skips: a test that is skipped proves nothing and fails."""
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failure")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Turn a skip into a failure when --no-skips is given."""
+    report = yield
+    if report.skipped and item.config.getoption("--no-skips") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session")
