@@ -99,9 +99,7 @@ def _add_verdict(out: Families, key: tuple[str, str], verdict: Verdict) -> None:
         out.add("job_add_gpu_slowdown", key, float(scaling.slowdown))
 
 
-def _add_findings(
-    out: Families, key: tuple[str, str], findings: tuple[Finding, ...], dropped: Counter[str]
-) -> None:
+def _add_findings(out: Families, key: tuple[str, str], findings: tuple[Finding, ...], dropped: Counter[str]) -> None:
     ranked = worst_first(findings)
     for finding in ranked[:MAX_FINDINGS]:
         out.add("job_finding", (*key, finding.finding, finding.severity, finding.audience), 1.0)

@@ -65,6 +65,7 @@ def add_self(
     build: Build,
     node: NodeFacts,
     sampler: SamplerStats,
+    *,
     wall_minus_mono_s: float,
     dropped: Counter[str],
 ) -> None:

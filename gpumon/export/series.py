@@ -34,12 +34,16 @@ def node_families(
     if view.nvml_up:
         for card in view.cards:
             add_card(out, card, wall_minus_mono_s, dropped)
-    shown = _oldest_running_first([job for job in view.jobs if is_shown(job, view.mono_s)])
-    for job in shown[:max_jobs]:
-        add_job(out, job, indices, dropped)
-    if len(shown) > max_jobs:
-        dropped["jobs"] += _series_of(shown[max_jobs:], indices)
+    _add_jobs(out, view, indices, max_jobs, dropped)
     _add_self_and_counts(out, view, build, notifications, dropped)
+    return out.in_order()
+
+
+def job_families(view: NodeView, max_jobs: int) -> list[Family]:
+    """Return the series of the view's jobs alone: what a tenant's scrape shows of a narrowed view."""
+    out = Families()
+    indices = {card.card.identity.uuid: str(card.card.identity.index) for card in view.cards}
+    _add_jobs(out, view, indices, max_jobs, Counter())
     return out.in_order()
 
 
@@ -58,6 +62,14 @@ def self_families(
     return out.in_order()
 
 
+def _add_jobs(out: Families, view: NodeView, indices: Mapping[str, str], max_jobs: int, dropped: Counter[str]) -> None:
+    shown = _oldest_running_first([job for job in view.jobs if is_shown(job, view.mono_s)])
+    for job in shown[:max_jobs]:
+        add_job(out, job, indices, dropped)
+    if len(shown) > max_jobs:
+        dropped["jobs"] += _series_of(shown[max_jobs:], indices)
+
+
 def _add_self_and_counts(
     out: Families,
     view: NodeView,
@@ -65,7 +77,7 @@ def _add_self_and_counts(
     notifications: Mapping[tuple[str, str], int],
     dropped: Counter[str],
 ) -> None:
-    add_self(out, build, view.node, view.sampler, view.wall_s - view.mono_s, dropped)
+    add_self(out, build, view.node, view.sampler, wall_minus_mono_s=view.wall_s - view.mono_s, dropped=dropped)
     for (channel, result), count in sorted(notifications.items()):
         out.add("notifications_total", (channel, result), count)
     for reason, count in sorted(dropped.items()):

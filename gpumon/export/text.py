@@ -42,7 +42,9 @@ class Renderer:
             dropped: counts, under "duplicates", samples left out because the same labels came before in the family:
                 a page with a repeated series is refused as a whole by the reader.
         """
-        text, openmetrics, kept = [], [], {}
+        text: list[str] = []
+        openmetrics: list[str] = []
+        kept: dict[str, dict[Labels, str]] = {}
         for metric, samples in families:
             name = metric.name
             old = self._starts.get(name, {})
