@@ -68,6 +68,8 @@ class Examination:
     clock_source: str = ""
     wall_s: float = float("nan")
     config_problems: tuple[str, ...] | None = None  # None: nobody looked
+    open_s: float = float("nan")  # what opening the driver and probing the cards took
+    topology_s: float = float("nan")  # what reading the PCI tree and the peer matrix took
 
 
 def examine(
@@ -88,10 +90,14 @@ def examine(
     """
     proc = procfs_root or default_procfs_root()
     sysfs = sysfs_root or default_sysfs_root()
+    before_s = time.perf_counter()
     opened = node.open()
+    opened_s = time.perf_counter()
     cards = () if isinstance(opened, Fault) else tuple(opened)
     facts = node.facts()
+    read_s = time.perf_counter()
     topology = node.topology(cards)
+    topology_s = time.perf_counter() - read_s
     return Examination(
         facts=facts,
         cards=cards,
@@ -113,6 +119,8 @@ def examine(
         clock_source=_text(sysfs / "devices/system/clocksource/clocksource0/current_clocksource"),
         wall_s=time.time(),
         config_problems=None if check_config is None else tuple(check_config()),
+        open_s=opened_s - before_s,
+        topology_s=topology_s,
     )
 
 

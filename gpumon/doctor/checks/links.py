@@ -54,12 +54,8 @@ def tree(examination: Examination) -> tuple[Result, ...]:
         for hop in _narrower_above(path)
     ]
     for uplink in topology.uplinks:
-        results.append(
-            passed(
-                "pci tree",
-                f"Cards {_numbers(examination, uplink.uuids)} share {uplink.address}: {hop_words(uplink.hop)}.",
-            )
-        )
+        cards = _numbers(examination, uplink.uuids)
+        results.append(passed("pci tree", f"Cards {cards} share {uplink.address}: {hop_words(uplink.hop)}."))
     if not results:
         results.append(passed("pci tree", "No card shares a link with another, none sits behind a narrower one."))
     return tuple(results)
