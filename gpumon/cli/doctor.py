@@ -1,0 +1,105 @@
+"""`gpumon doctor`: what is wrong on this node and what to do about it, and what its driver calls cost and mean."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpumon.app import sources
+from gpumon.cli.arguments import Subparsers
+from gpumon.config import Config, load
+from gpumon.doctor import bundle
+from gpumon.doctor.agreement import compare_sources
+from gpumon.doctor.checks import run_checks, worst
+from gpumon.doctor.examination import Examination, examine
+from gpumon.doctor.measure import ClockMaker, call_costs, window_overlap
+from gpumon.doctor.report import Measurements, document, text
+from gpumon.doctor.result import Level
+from gpumon.doctor.topology import document as topology_document
+from gpumon.doctor.topology import draw
+from gpumon.hardware.reader import NodeReader
+from gpumon.model.errors import ConfigError
+from gpumon.sampling.clocks import CountingClock, RealClock
+
+EPILOG = (
+    "Exit codes: 0 nothing failed (warnings may be there), 1 a check failed, 2 wrong usage. Takes about ten seconds."
+)
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "doctor", help="checks with a remedy each, and what driver calls cost here", description=__doc__, epilog=EPILOG
+    )
+    parser.add_argument("--bundle", metavar="FILE", type=Path, help="also write a support file (tar.gz)")
+    parser.add_argument("--config", metavar="FILE", help="the configuration to check; default as for `gpumon run`")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
+    parser.add_argument("--simulate", metavar="SCENARIO", help="a simulated node instead of this one")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print checks and measurements; 1 when a check failed."""
+    config, problems = _configuration(args.config)
+    node = sources.simulated(args.simulate).node if args.simulate else sources.real(config).node
+    clock: ClockMaker = (lambda _card: CountingClock()) if args.simulate else (lambda _card: RealClock())
+    try:
+        examination = examine(node, clock, check_config=lambda: problems)
+        results = run_checks(examination)
+        measurements = _measure(node, examination, clock)
+    finally:
+        node.close()
+    answer = json.dumps(document(examination, results, measurements), indent=2, allow_nan=False) + "\n"
+    words = text(examination, results, measurements)
+    sys.stdout.write(answer if args.format == "json" else words)
+    if args.bundle:
+        url = "" if args.simulate else f"http://{config.listen}"
+        _bundle(args.bundle, examination, {"doctor.txt": words, "doctor.json": answer}, url)
+    return 1 if worst(results) is Level.FAIL else 0
+
+
+def _configuration(file: str | None) -> tuple[Config, Sequence[str]]:
+    """Return the configuration, and its problems; with problems the defaults, so that the rest is examined too."""
+    try:
+        return load(file, os.environ), ()
+    except ConfigError as error:
+        roots = {name: os.environ[name] for name in ("GPUMON_SYSFS_ROOT", "GPUMON_PROCFS_ROOT") if name in os.environ}
+        return load(os.devnull, roots), error.problems
+
+
+def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> Measurements | None:
+    """Return what was measured, None without a card to measure on."""
+    cards = [card for card in examination.cards if card.fault is None]
+    if not cards:
+        return None
+    return Measurements(
+        costs=call_costs(node, cards, clock),
+        overlap=window_overlap(node, cards, clock),
+        agreement=compare_sources(node, cards, clock),
+    )
+
+
+def _bundle(file: Path, examination: Examination, answers: dict[str, str], url: str) -> None:
+    """Write the support file and say what is in it."""
+    facts, cards, topology = examination.facts, examination.cards, examination.topology
+    if url:
+        print(f"gpumon: asking {url} for a minute of its state, if it runs", file=sys.stderr)
+    written = bundle.write_bundle(
+        file,
+        {
+            **answers,
+            "topology.txt": draw(facts, cards, topology),
+            "topology.json": json.dumps(topology_document(facts, cards, topology), indent=1, allow_nan=False),
+            "state.jsonl": bundle.daemon_minute(url, time.sleep) if url else "",
+            "smi.json": "" if facts.simulated else bundle.device_query(),
+        },
+    )
+    print(
+        f"gpumon: {file} holds {', '.join(written)}; no configuration, command lines, environments or process names",
+        file=sys.stderr,
+    )
