@@ -118,6 +118,16 @@ def window_overlap(node: NodeReader, cards: Sequence[Card], clock: ClockMaker) -
     return tuple(results)
 
 
+def overlap_verdict(alone_s: float, together_s: float, callers: int) -> str:
+    """Return overlap, partly, queue, or unknown, from one call's time alone and among as many callers."""
+    if not (alone_s > 0 and together_s > 0):
+        return "unknown"
+    ratio = together_s / alone_s
+    if ratio <= _OVERLAP_FACTOR:
+        return "overlap"
+    return "queue" if ratio >= _QUEUE_FACTOR * callers else "partly"
+
+
 def _cost(reader: CardReader, clock: Clock, plan: _Plan) -> CallCost:
     durations: list[float] = []
     fault: Fault | None = None
@@ -143,16 +153,7 @@ def _overlap(
     what: str, alone_s: float, callers: Sequence[tuple[Card, str]], node: NodeReader, clock: ClockMaker
 ) -> Overlap:
     together_s = _windows(node, callers, clock)
-    return Overlap(what, len(callers), alone_s, together_s, _verdict(alone_s, together_s, len(callers)))
-
-
-def _verdict(alone_s: float, together_s: float, callers: int) -> str:
-    if not (alone_s > 0 and together_s > 0):
-        return "unknown"
-    ratio = together_s / alone_s
-    if ratio <= _OVERLAP_FACTOR:
-        return "overlap"
-    return "queue" if ratio >= _QUEUE_FACTOR * callers else "partly"
+    return Overlap(what, len(callers), alone_s, together_s, overlap_verdict(alone_s, together_s, len(callers)))
 
 
 def _windows(node: NodeReader, callers: Sequence[tuple[Card, str]], clock: ClockMaker) -> float:
