@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from gpumon.export.family import Families
-from gpumon.export.labels import label_text
 from gpumon.model.fields import FEATURES, READINGS, THROTTLE_REASONS
+from gpumon.model.text import shown_text
 from gpumon.model.view import CardView, LinkView
 
 # A card reports a handful of Xid numbers in its life; a driver bug must not make a series of every number.
@@ -95,7 +95,7 @@ def add_card(out: Families, view: CardView, wall_minus_mono_s: float, dropped: C
     identity = view.card.identity
     gpu = (str(identity.index), identity.uuid)
     numa_node = str(identity.numa_node) if identity.numa_node >= 0 else ""
-    name = label_text(identity.name)
+    name = shown_text(identity.name)
     out.add("gpu_info", (*gpu, name, identity.pci_address, identity.architecture, numa_node), 1.0)
     out.add("gpu_up", gpu, float(view.tick.up))
     out.add("gpu_last_sample_timestamp_seconds", gpu, round(view.tick.last_sample_s + wall_minus_mono_s, 3))
@@ -112,7 +112,7 @@ def add_card(out: Families, view: CardView, wall_minus_mono_s: float, dropped: C
             out.add(row.metric, gpu + row.labels, row.value(view))
     _add_throttling(out, gpu, view)
     for part in view.card.mig_slices:
-        out.add("gpu_mig_info", (*gpu, part.mig_uuid, label_text(part.profile)), 1.0)
+        out.add("gpu_mig_info", (*gpu, part.mig_uuid, shown_text(part.profile)), 1.0)
         used = view.tick.mig_memory_used_bytes.get(part.mig_uuid, math.nan)
         out.add("gpu_mig_memory_used_bytes", (*gpu, part.mig_uuid), used)
 

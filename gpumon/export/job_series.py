@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gpumon.export.family import Families
-from gpumon.export.labels import label_text
 from gpumon.model.job import Job
+from gpumon.model.text import shown_text
 from gpumon.model.verdict import TIME_STATES, Finding, JobClass, Verdict
 from gpumon.model.view import JobView
 
@@ -34,7 +34,7 @@ def add_job(out: Families, view: JobView, gpu_indices: Mapping[str, str], droppe
     job = view.job
     key = (job.gpu_job, job.tenant)
     names = (job.container, job.pod, job.namespace, job.slurm_job_id, job.user)
-    out.add("job_info", (*key, job.kind.value, *map(label_text, names)), 1.0)
+    out.add("job_info", (*key, job.kind.value, *map(shown_text, names)), 1.0)
     for job_class in JobClass:
         seconds = view.class_seconds_total.get(job_class.value, 0.0)
         out.add("job_bottleneck_seconds_total", (*key, job_class.value), seconds)
@@ -57,7 +57,7 @@ def _add_running(out: Families, key: tuple[str, str], view: JobView, gpu_indices
     job = view.job
     layout = _layout(job, view.verdict)
     if any(layout):
-        out.add("job_layout_info", (*key, *map(label_text, layout)), 1.0)
+        out.add("job_layout_info", (*key, *map(shown_text, layout)), 1.0)
     stragglers = {straggler.uuid for straggler in view.verdict.stragglers}
     for card in job.cards:
         out.add("job_gpu_info", (*key, gpu_indices.get(card.uuid, ""), card.uuid, card.mig_uuid), 1.0)

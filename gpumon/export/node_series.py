@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpumon.export.family import Families
-from gpumon.export.labels import label_text
 from gpumon.model.samples import SamplerStats
+from gpumon.model.text import shown_text
 from gpumon.model.topology import NodeFacts
 from gpumon.model.view import NodeView
 
@@ -72,7 +72,7 @@ def add_self(
     """Add gpumon's own series: all that a scrape still gets when the newest tick is too old."""
     out.add("build_info", (build.version, build.python, build.bindings), 1.0)
     facts = (node.hostname, node.virtualization, node.kernel, node.driver_version)
-    out.add("node_info", tuple(map(label_text, facts)), 1.0)
+    out.add("node_info", tuple(map(shown_text, facts)), 1.0)
     out.add("node_simulated", (), float(node.simulated))
     for source in _capped(sampler.samples, MAX_SOURCES, dropped, series_each=4):
         out.add("samples_total", (source,), sampler.samples[source])

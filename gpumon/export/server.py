@@ -51,9 +51,9 @@ class Server:
     def __init__(
         self,
         address: str,
-        *,
         current: Callable[[], Published],
         mono_s: Callable[[], float],
+        *,
         site: Site,
         authorize: Callable[[Request], Scope | None] = lambda _: EVERYTHING,
         handshake: Callable[[socket.socket], socket.socket] | None = None,

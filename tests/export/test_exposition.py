@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpumon.export.labels import MAX_LABEL_CHARACTERS, label_text
 from gpumon.export.publish import Published, Publisher
 from gpumon.model.metrics import METRICS, METRICS_BY_NAME, PREFIX
+from gpumon.model.text import MAX_CHARACTERS, shown_text
 from gpumon.model.verdict import TIME_STATES, JobClass
 from gpumon.model.view import NodeView
 from tests import views
@@ -290,21 +290,21 @@ def test_mig_board_once_and_memory_per_slice() -> None:
 
 
 def test_hostile_names_come_back_as_documented() -> None:
-    """A strict parser reads each hostile pod name back as `label_text` gives it, and no line is added."""
+    """A strict parser reads each hostile pod name back as `shown_text` gives it, and no line is added."""
     view = views.hostile()
     pods = {labels["gpu_job"]: labels["pod"] for name, labels, _ in samples(view) if name == "job_info"}
-    assert list(pods.values()) == [label_text(name) for name in views.HOSTILE_NAMES]
+    assert list(pods.values()) == [shown_text(name) for name in views.HOSTILE_NAMES]
     plain = dataclasses.replace(
         view, jobs=tuple(views.job_view(job.job.gpu_job, (number % 2,)) for number, job in enumerate(view.jobs))
     )
     assert len(samples(view)) == len(samples(plain))
 
 
-def test_label_text() -> None:
+def test_shown_text() -> None:
     """Names short and printable stay as they are; long ones are cut, unprintable characters replaced."""
-    assert label_text('a\n"b"\\\t中') == 'a\n"b"\\\t中'
-    assert label_text("\x00\x1b\udcff\x85") == "����"
-    assert label_text("x" * 500) == "x" * (MAX_LABEL_CHARACTERS - 1) + "…"
+    assert shown_text('a\n"b"\\\t中') == 'a\n"b"\\\t中'
+    assert shown_text("\x00\x1b\udcff\x85") == "����"
+    assert shown_text("x" * 500) == "x" * (MAX_CHARACTERS - 1) + "…"
 
 
 def test_lists_are_capped_and_counted() -> None:
