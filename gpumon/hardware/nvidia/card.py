@@ -1,0 +1,439 @@
+"""One card's readings through NVML: the `CardReader` of `hardware.reader`, for use by one thread.
+
+Converts the vendor's units once. What the card refuses is asked once; what cannot be true is thrown away and counted;
+what does not change is read once. A card that is lost is looked up anew by its UUID, with growing pauses, and its old
+handle is never used again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpumon.hardware.nvidia import fields, nvlink
+from gpumon.hardware.nvidia.fields import FieldBatch
+from gpumon.hardware.nvidia.gpm import GpmReader
+from gpumon.hardware.nvidia.nvlink import NvLinkTotal
+from gpumon.hardware.nvidia.plausible import Bounds, Sieve, link_rate
+from gpumon.hardware.nvidia.probe import mig_slices
+from gpumon.hardware.nvidia.processes import ProcessReader, pid_max
+from gpumon.hardware.nvidia.rings import RingReader
+from gpumon.hardware.nvml import GONE, Device, Driver, Meter, fault_of
+from gpumon.hardware.reader import CounterSample, GpmSample, Rings, SlowSample, WindowSample
+from gpumon.model.card import Card, MigSlice
+from gpumon.model.clock import Clock
+from gpumon.model.fault import Fault
+from gpumon.model.fields import THROTTLE_REASONS, THROTTLE_UNKNOWN
+from gpumon.model.samples import GpuProcess
+
+_WINDOW_S = 0.02  # nvml.h: the byte counter is watched over 20 ms
+# nvml.h says KB and counts in 1 KB; tools read it as 1000 or as 1024. 1000 never claims more than crossed the link.
+_WINDOW_UNIT_BYTES = 1000.0
+# A driver's stamp of a field value is believed when it lies this close before the call.
+_STAMP_MARGIN_S = 0.1
+# Pauses between two looks for a lost card: doubled from the first to the last.
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 5.0, 60.0
+
+# Places in the array of seven numbers that a field value is.
+_STAMP, _STATUS, _BITS, _SIZE = 2, 5, 6, 7
+_MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
+
+_QUICK_FIELDS = (
+    fields.POWER_INSTANT,
+    fields.MEMORY_TEMPERATURE,
+    fields.THROTTLE_POWER,
+    fields.THROTTLE_SYNC_BOOST,
+    fields.THROTTLE_SW_THERMAL,
+    fields.THROTTLE_HW_THERMAL,
+    fields.THROTTLE_HW_POWER_BRAKE,
+)
+_THROTTLE_KEYS = (
+    "throttle_power_seconds",
+    "throttle_sync_boost_seconds",
+    "throttle_sw_thermal_seconds",
+    "throttle_hw_thermal_seconds",
+    "throttle_hw_power_brake_seconds",
+)
+_RARE_FIELDS = (fields.PCIE_CORRECTABLE_ERRORS, fields.PCIE_NONFATAL_ERRORS, fields.PCIE_FATAL_ERRORS)
+_RARE_FIELD_KEYS = ("pcie_correctable_errors", "pcie_nonfatal_errors", "pcie_fatal_errors")
+
+
+@dataclass(slots=True)
+class _Page:
+    """Scalars being collected: a value, or why it is missing."""
+
+    readings: dict[str, float] = field(default_factory=dict)
+    faults: dict[str, Fault] = field(default_factory=dict)
+
+    def put(self, key: str, value: float | Fault, convert: Callable[[float], float] = float) -> None:
+        """Enter a value in base units; a NaN from `convert` is a value that was thrown away."""
+        if isinstance(value, Fault):
+            self.faults[key] = value
+            return
+        converted = convert(value)
+        if math.isnan(converted):
+            self.faults[key] = Fault.REJECTED
+        else:
+            self.readings[key] = converted
+
+    def sample(self, reasons: frozenset[str] = frozenset(), mig: Mapping[str, float] | None = None) -> SlowSample:
+        """Return what was collected."""
+        return SlowSample(self.readings, self.faults, reasons, mig or {})
+
+
+class _Session:
+    """A card between being found and being lost: its handle and everything that hangs on it."""
+
+    def __init__(self, device: Device, generation: int, card: Card, clock: Clock, pid_limit: int) -> None:
+        self.device = device
+        self.generation = generation
+        self.fixed = _fixed(device)
+        memory = device.memory_bytes()
+        memory_total = math.nan if isinstance(memory, Fault) or memory[0] <= 0 else float(memory[0])
+        self.sieve = Sieve(device.meter, _bounds(device, self.fixed, memory_total))
+        self.quick_fields = FieldBatch(device, _QUICK_FIELDS)
+        self.rare_fields = FieldBatch(device, _RARE_FIELDS)
+        self.rings = RingReader(device, clock, self.sieve)
+        self.gpm = GpmReader(device, clock, self.sieve) if "gpm" in card.capabilities.features else None
+        self.slices: tuple[tuple[Device, MigSlice], ...] = mig_slices(device) if card.mig_enabled else ()
+        self.processes = ProcessReader(device, clock, self.slices, memory_total, pid_limit)
+        self.counters = _Counters(device, card, clock, self.sieve)
+        self.energy_millijoules = 0.0
+
+
+def _fixed(device: Device) -> _Page:
+    """Read what does not change while the card is there."""
+    page = _Page()
+    page.put("power_default_limit_watts", device.power_default_limit_milliwatts(), lambda value: value / 1e3)
+    page.put("sm_clock_max_hertz", device.sm_clock_max_megahertz(), lambda value: value * 1e6)
+    page.put("memory_clock_max_hertz", device.memory_clock_max_megahertz(), lambda value: value * 1e6)
+    page.put("link_generation_max", device.link_generation_max())
+    page.put("link_width_max_lanes", device.link_width_max())
+    page.put("card_generation_max", device.card_generation_max())
+    page.put("temperature_slowdown_celsius", device.temperature_slowdown_celsius())
+    return page
+
+
+def _bounds(device: Device, fixed: _Page, memory_total: float) -> Bounds:
+    limit = device.power_limit_milliwatts()
+    limits = [0.0 if isinstance(limit, Fault) else limit / 1e3, fixed.readings.get("power_default_limit_watts", 0.0)]
+    generation = fixed.readings.get("card_generation_max", fixed.readings.get("link_generation_max", math.nan))
+    return Bounds(
+        power_watts=max(limits) or math.nan,
+        memory_bytes=memory_total,
+        link_bytes_per_second=link_rate(generation, fixed.readings.get("link_width_max_lanes", math.nan)),
+    )
+
+
+class _Counters:
+    """The sub-second reading: byte counters and their witnesses in two calls, into memory allocated once.
+
+    Runs about 18 times a second for each card, so the numbers are taken out of the array in place.
+    """
+
+    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_nvlink", "_power_at", "_receive", "_sieve",
+                 "_transmit")  # fmt: skip
+
+    def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve) -> None:
+        features = card.capabilities.features
+        self._device = device
+        self._clock = clock
+        self._sieve = sieve
+        self._has_pcie = "pcie_counter" in features
+        self._mask = _MASK_64 if card.capabilities.counter_bits == 64 else _MASK_32
+        wanted: list[tuple[int, int]] = []
+        if self._has_pcie:
+            wanted += [(fields.PCIE_RX_BYTES, 0), (fields.PCIE_TX_BYTES, 0)]
+        self._power_at = len(wanted) * _SIZE if "power_instant" in features else -1
+        if self._power_at >= 0:
+            wanted.append((fields.POWER_INSTANT, 0))
+        self._nvlink = nvlink.find_counters(device) if "nvlink" in features else None
+        self._receive = self._transmit = NvLinkTotal(summed=True)
+        if self._nvlink is not None:
+            self._receive, self._transmit = NvLinkTotal(self._nvlink.summed), NvLinkTotal(self._nvlink.summed)
+            wanted += [*self._nvlink.receive, *self._nvlink.transmit]
+        self._batch = FieldBatch(device, wanted)
+
+    def read(self) -> CounterSample | Fault:
+        """Read the counters; NOT_SUPPORTED on a card that has none."""
+        if not self._has_pcie and self._nvlink is None:
+            return Fault.NOT_SUPPORTED
+        clock = self._clock
+        before_s = clock.mono_s()
+        numbers = self._batch.numbers()
+        if isinstance(numbers, Fault):
+            return numbers
+        after_s = clock.mono_s()
+        rx: int | None = None
+        tx: int | None = None
+        if self._has_pcie:
+            if numbers[_STATUS] or numbers[_SIZE + _STATUS]:
+                fault = self._failed(numbers[_STATUS] or numbers[_SIZE + _STATUS])
+                if fault in GONE:
+                    return fault
+            else:
+                rx, tx = numbers[_BITS] & self._mask, numbers[_SIZE + _BITS] & self._mask
+        nvlink_rx, nvlink_tx = (math.nan, math.nan) if self._nvlink is None else self._nvlink_bytes(numbers)
+        return CounterSample(
+            self._when(numbers[_STAMP], before_s, after_s),
+            rx,
+            tx,
+            self._power(numbers),
+            self._memory_controller(),
+            nvlink_rx,
+            nvlink_tx,
+        )
+
+    def witnesses(self) -> tuple[float, float]:
+        """Return (instantaneous watts, memory-controller ratio) alone. NaN where the card has none."""
+        power = math.nan
+        if self._power_at >= 0:
+            numbers = self._batch.numbers()
+            power = math.nan if isinstance(numbers, Fault) else self._power(numbers)
+        return power, self._memory_controller()
+
+    def _when(self, stamp_us: int, before_s: float, after_s: float) -> float:
+        """Return when the driver sampled: its own wall stamp where that lies by the call, else the call's middle."""
+        stamped_s = after_s - (self._clock.wall_s() - stamp_us / 1e6)
+        if before_s - _STAMP_MARGIN_S <= stamped_s <= after_s:
+            return stamped_s
+        return (before_s + after_s) / 2
+
+    def _power(self, numbers: tuple[int, ...]) -> float:
+        at = self._power_at
+        if at < 0 or numbers[at + _STATUS]:
+            return math.nan
+        return self._sieve.power(numbers[at + _BITS] & _MASK_32)
+
+    def _memory_controller(self) -> float:
+        percent = self._device.utilization_percent()
+        return math.nan if isinstance(percent, Fault) else self._sieve.percent(percent[1], "memory_controller")
+
+    def _nvlink_bytes(self, numbers: tuple[int, ...]) -> tuple[float, float]:
+        counters = self._nvlink
+        if counters is None:
+            return math.nan, math.nan
+        links = len(counters.receive)
+        start = len(numbers) - 2 * links * _SIZE
+        if any(numbers[start + _STATUS :: _SIZE]):
+            return math.nan, math.nan
+        counts = numbers[start + _BITS :: _SIZE]
+        return (
+            self._receive.add(counts[:links]) * counters.unit_bytes,
+            self._transmit.add(counts[links:]) * counters.unit_bytes,
+        )
+
+    def _failed(self, status: int) -> Fault:
+        fault = fault_of(status)
+        self._device.meter.failed(fault)
+        if fault in GONE:
+            self._device.gone = fault
+        return fault
+
+
+class NvmlCardReader:
+    """`CardReader` over NVML."""
+
+    def __init__(self, driver: Driver, card: Card, clock: Clock, meter: Meter, procfs_root: Path) -> None:
+        self._driver = driver
+        self._card = card
+        self._clock = clock
+        self._meter = meter
+        self._procfs_root = procfs_root
+        self._session: _Session | None = None
+        self._fault = Fault.LOST
+        self._pause_s = _FIRST_PAUSE_S
+        self._next_look_s = -math.inf
+
+    @property
+    def card(self) -> Card:
+        """The card as probed."""
+        return self._card
+
+    def _open(self) -> _Session | Fault:
+        """Return the session, looking the card up where there is none; between two looks, why it cannot be used."""
+        session = self._session
+        generation = self._driver.generation
+        if session is not None and session.generation == generation:
+            if session.device.gone is None:
+                return session
+            self._fault, self._session = session.device.gone, None
+            self._next_look_s = self._clock.mono_s() + self._pause_s
+        if not self._driver.up:
+            return Fault.DRIVER_NOT_LOADED
+        if session is None or session.generation == generation:
+            if self._clock.mono_s() < self._next_look_s:
+                return self._fault
+            self._next_look_s = self._clock.mono_s() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
+        device = self._driver.device_named(self._card.identity.uuid, self._meter)
+        if isinstance(device, Fault):
+            self._fault, self._session = device, None
+            return device
+        opened = _Session(device, generation, self._card, self._clock, pid_max(self._procfs_root))
+        if device.gone is not None:
+            self._fault, self._session = device.gone, None
+            return device.gone
+        self._session, self._pause_s = opened, _FIRST_PAUSE_S
+        return opened
+
+    def counters(self) -> CounterSample | Fault:
+        """Read byte counters, instantaneous power and memory-controller activity.
+
+        Source: nvmlDeviceGetFieldValues (197, 198, 186; 138 and 139 over all links), nvmlDeviceGetUtilizationRates.
+        Counts modulo 2**counter_bits at the driver's stamp. nvidia-smi: pci --getCounters. Seen on Ada and Blackwell.
+        """
+        session = self._open()
+        return session if isinstance(session, Fault) else session.counters.read()
+
+    def window(self, direction: str) -> WindowSample | Fault:
+        """Watch one direction for 20 ms, from the card's side.
+
+        Source: nvmlDeviceGetPcieThroughput, KB/s over 20 ms. nvidia-smi: dmon -s t. Maxwell and newer.
+        """
+        session = self._open()
+        if isinstance(session, Fault):
+            return session
+        kilobytes = session.device.pcie_kilobytes_per_second(direction)
+        t1_s = self._clock.mono_s()
+        if isinstance(kilobytes, Fault):
+            return kilobytes
+        rate = session.sieve.link(kilobytes * _WINDOW_UNIT_BYTES, "pcie_window")
+        if math.isnan(rate):
+            return Fault.REJECTED
+        power, memory_controller = session.counters.witnesses()
+        return WindowSample(t1_s - _WINDOW_S, t1_s, rate, power, memory_controller)
+
+    def gpm(self) -> GpmSample | Fault:
+        """Take a GPM sample: means since the one before. nvidia-smi: dmon --gpm-metrics. Hopper and newer."""
+        session = self._open()
+        if isinstance(session, Fault):
+            return session
+        return Fault.NOT_SUPPORTED if session.gpm is None else session.gpm.read()
+
+    def rings(self) -> Rings | Fault:
+        """Drain the sample rings. nvidia-smi: -q -d POWER,UTILIZATION (the samples' minimum, maximum, average)."""
+        session = self._open()
+        return session if isinstance(session, Fault) else session.rings.drain()
+
+    def processes(self) -> tuple[GpuProcess, ...] | Fault:
+        """List processes with their share of SM samples. nvidia-smi: --query-compute-apps, pmon."""
+        session = self._open()
+        return session if isinstance(session, Fault) else session.processes.read()
+
+    def quick(self) -> SlowSample | Fault:
+        """Read what changes within a second; the sources stand in model/fields.py."""
+        session = self._open()
+        if isinstance(session, Fault):
+            return session
+        device, sieve, page = session.device, session.sieve, _Page()
+        utilization = device.utilization_percent()
+        gpu, memory_controller = (utilization, utilization) if isinstance(utilization, Fault) else utilization
+        page.put("utilization_ratio", gpu, lambda value: sieve.percent(value, "utilization"))
+        page.put("memory_controller_ratio", memory_controller, lambda value: sieve.percent(value, "memory_controller"))
+        page.put("bus_busy_ratio", device.bus_busy_percent(), lambda value: sieve.percent(value, "bus_busy"))
+        _put_memory(page, device, sieve)
+        values = session.quick_fields.read()
+        if isinstance(values, Fault):
+            values = [values] * len(_QUICK_FIELDS)
+        power = values[0]
+        page.put("power_watts", device.power_milliwatts() if isinstance(power, Fault) else power, sieve.power)
+        page.put("temperature_gpu_celsius", device.temperature_celsius(), sieve.temperature)
+        page.put("temperature_memory_celsius", values[1], sieve.temperature)
+        for key, nanoseconds in zip(_THROTTLE_KEYS, values[2:], strict=True):
+            page.put(key, nanoseconds, lambda value: value / 1e9)
+        page.put("energy_joules", self._energy(session))
+        page.put("sm_clock_hertz", device.sm_clock_megahertz(), sieve.clock)
+        page.put("memory_clock_hertz", device.memory_clock_megahertz(), sieve.clock)
+        page.put("link_generation", device.link_generation(), sieve.link_generation)
+        page.put("link_width_lanes", device.link_width(), sieve.link_width)
+        mask = device.clock_event_reasons()
+        if isinstance(mask, Fault):
+            page.faults["throttle_reasons"] = mask
+        reasons = frozenset() if isinstance(mask, Fault) else throttle_reasons(mask)
+        # A card that went away while it was read has no reading at all, not half of one; nor has one that answers
+        # every question alike, as a container does that lost its device files (999, nvidia-docker#1730).
+        if device.gone is not None or not page.readings:
+            return device.gone or next(iter(page.faults.values()))
+        return page.sample(reasons, _slice_memory(session))
+
+    def _energy(self, session: _Session) -> float | Fault:
+        """Return joules since driver load. A zero after more is a glitch: only a new driver starts again."""
+        millijoules = session.device.energy_millijoules()
+        if isinstance(millijoules, Fault):
+            return millijoules
+        if millijoules == 0 and session.energy_millijoules:
+            self._meter.reject("energy")
+            return Fault.REJECTED
+        session.energy_millijoules = millijoules
+        return millijoules / 1e3
+
+    def rare(self) -> SlowSample | Fault:
+        """Read what seldom changes, and repeat what never does; the sources stand in model/fields.py."""
+        session = self._open()
+        if isinstance(session, Fault):
+            return session
+        device, features = session.device, self._card.capabilities.features
+        if any(fault is not Fault.NOT_SUPPORTED for fault in session.fixed.faults.values()):
+            session.fixed = _fixed(device)
+        page = _Page(dict(session.fixed.readings), dict(session.fixed.faults))
+        page.put("power_limit_watts", device.power_limit_milliwatts(), lambda value: value / 1e3)
+        page.put("pcie_replays", device.pcie_replays())
+        values = session.rare_fields.read()
+        for place, key in enumerate(_RARE_FIELD_KEYS):
+            page.put(key, values if isinstance(values, Fault) else values[place])
+        _put_links(page, device, features)
+        _put_health(page, device, features)
+        return device.gone or page.sample()
+
+    def close(self) -> None:
+        """Give back what the reader holds inside the library, before that is shut down."""
+        session, self._session = self._session, None
+        if session is not None and session.gpm is not None and self._driver.up:
+            session.gpm.close()
+
+
+def throttle_reasons(mask: int) -> frozenset[str]:
+    """Return the names of a clock event mask's bits; a bit that has none is "unknown"."""
+    names = {name for bit, name in THROTTLE_REASONS.items() if mask & bit}
+    return frozenset(names | {THROTTLE_UNKNOWN} if mask & ~sum(THROTTLE_REASONS) else names)
+
+
+def _put_memory(page: _Page, device: Device, sieve: Sieve) -> None:
+    memory = device.memory_bytes()
+    if not isinstance(memory, Fault) and memory[0] <= 0:
+        memory = Fault.NOT_SUPPORTED  # a part without memory of its own answers, with nothing (Syllo/nvtop#411)
+    total, used, reserved = (memory, memory, memory) if isinstance(memory, Fault) else memory
+    page.put("memory_total_bytes", total)
+    page.put("memory_used_bytes", used, sieve.memory)
+    page.put("memory_reserved_bytes", Fault.NOT_SUPPORTED if reserved is None else reserved, sieve.memory)
+
+
+def _slice_memory(session: _Session) -> dict[str, float]:
+    """Return the memory in use on each slice, by its UUID."""
+    used = {}
+    for device, mig_slice in session.slices:
+        memory = device.memory_bytes()
+        if not isinstance(memory, Fault):
+            used[mig_slice.mig_uuid] = float(memory[1])
+    return used
+
+
+def _put_links(page: _Page, device: Device, features: frozenset[str]) -> None:
+    if "nvlink" not in features:
+        return
+    states = nvlink.states(device)
+    active: float | Fault = states if isinstance(states, Fault) else sum(state != nvlink.INACTIVE for state in states)
+    page.put("nvlink_links_active", active)
+    page.put("nvlink_links_inactive", states if isinstance(states, Fault) else len(states) - int(active))
+
+
+def _put_health(page: _Page, device: Device, features: frozenset[str]) -> None:
+    if "ecc" in features:
+        page.put("ecc_corrected", device.ecc_errors(uncorrected=False))
+        page.put("ecc_uncorrected", device.ecc_errors(uncorrected=True))
+    rows = device.remapped_rows()
+    page.put("row_remap_pending", rows if isinstance(rows, Fault) else rows[2])
+    page.put("row_remap_failed", rows if isinstance(rows, Fault) else rows[3])
