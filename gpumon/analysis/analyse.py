@@ -7,17 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpumon.analysis import activity, judging, links, throttling, uplinks, windows
 from gpumon.analysis import capacity as capacities
-from gpumon.analysis import links, uplinks, windows
+from gpumon.analysis.activity import Levels
 from gpumon.analysis.capacity import Capacity
-from gpumon.analysis.memory import Analysis, AnalysisMemory, CardMemory
+from gpumon.analysis.evidence import JobEvidence
+from gpumon.analysis.memory import Analysis, AnalysisMemory, CardMemory, JobMemory
 from gpumon.analysis.windows import RX, TX
 from gpumon.model.card import Card
 from gpumon.model.job import Job
 from gpumon.model.samples import CardTick, Floats, Tick
 from gpumon.model.settings import Settings
 from gpumon.model.topology import CardPath
-from gpumon.model.verdict import Verdict
 from gpumon.model.view import LinkView
 
 BUSY_UTILIZATION = 0.1
@@ -39,16 +40,12 @@ def _is_busy(tick: CardTick, mean_rate: float) -> bool:
     return tick.reading("utilization_ratio") >= BUSY_UTILIZATION or mean_rate >= BUSY_BYTES_PER_SECOND
 
 
-def _new_slots(chunks: windows.Window, now_s: float, last_s: float) -> Floats:
-    return windows.since(chunks, last_s) if not math.isnan(last_s) else windows.since(chunks, -math.inf)
-
-
 def _extend_card(
     memory: CardMemory, card: Card, tick: CardTick, path: CardPath | None, now_s: float
 ) -> tuple[CardMemory, bool]:
     """Return the card's memory with one more tick, and whether the card was busy in it."""
     if not tick.up:
-        return memory, False
+        return replace(memory, up=False, last_mean=math.nan), False
     grown = windows.extend(memory.windows, tick, now_s)
     slots = _fresh(memory.windows.pcie, grown.pcie)
     mean = links.tick_mean(slots)
@@ -67,10 +64,35 @@ def _extend_card(
             capacity=capacity,
             pcie_totals=links.add_slots(memory.pcie_totals, slots, grown.pcie_source, capacity.attainable),
             nvlink_totals=links.add_slots(memory.nvlink_totals, nvlink_slots, grown.nvlink_source, usable),
+            levels=_learn_context(memory.levels, tick),
+            throttle=throttling.extend(memory.throttle, tick, now_s),
+            last_mean=mean,
+            up=True,
             last_seen_s=now_s,
         ),
         busy,
     )
+
+
+def _learn_context(levels: Levels, tick: CardTick) -> Levels:
+    """Return the levels after a tick: a process without a kernel shows the card's context level."""
+    levels = activity.for_limit(levels, tick.reading("power_limit_watts"))
+    ring = tick.utilization.value
+    idle = float(ring.max()) if ring.size else tick.reading("utilization_ratio")
+    if not idle <= 0.005 or not tick.processes:
+        return levels
+    return activity.learn_context(levels, tick.reading("power_watts"))
+
+
+def _learn_working(cards: dict[str, CardMemory], seen: JobEvidence) -> None:
+    """Put what a window showed of its cards' levels into their memory."""
+    for card in seen.cards:
+        humps, levels = card.power_humps, card.levels
+        if not card.up or card.shared or levels is None or not humps.two or not levels.learned or card.gap > 0.05:
+            continue
+        memory = cards[card.uuid]
+        learned = activity.learn_working(memory.levels, sum(levels.waiting) / 2, sum(levels.computing) / 2)
+        cards[card.uuid] = replace(memory, levels=learned)
 
 
 def _fresh(before: windows.Window, after: windows.Window) -> Floats:
@@ -101,6 +123,20 @@ def _job_saturation(job: Job, analysis: Analysis) -> dict[str, float]:
     }
     known = {kind: [r for r in ratios if not math.isnan(r)] for kind, ratios in found.items()}
     return {kind: max(ratios) for kind, ratios in known.items() if ratios}
+
+
+def _judge(
+    memory: AnalysisMemory, tick: Tick, jobs: tuple[Job, ...], cards: dict[str, CardMemory]
+) -> dict[str, JobMemory]:
+    """Return the jobs' memories after this tick; each is judged in its turn, so that the cost is spread."""
+    past: dict[str, JobMemory] = {}
+    for number, job in enumerate(jobs):
+        turn = (tick.seq + number) % judging.JUDGE_EVERY == 0
+        before = memory.jobs.get(job.gpu_job, JobMemory())
+        past[job.gpu_job], seen = judging.step(before, job, tick, cards, turn=turn)
+        if seen is not None:
+            _learn_working(cards, seen)
+    return past
 
 
 def analyse(
@@ -136,7 +172,8 @@ def analyse(
         pcie=pcie,
         nvlink=nvlink,
         uplinks=tuple(uplinks.view(uplink, shared[uplink.address], pcie) for uplink in tick.topology.uplinks),
-        verdicts={job.gpu_job: Verdict() for job in jobs},
     )
+    past = _judge(memory, tick, jobs, cards)
+    analysis = replace(analysis, verdicts={name: job_memory.verdict for name, job_memory in past.items()})
     analysis = replace(analysis, link_saturation={job.gpu_job: _job_saturation(job, analysis) for job in jobs})
-    return replace(memory, cards={**kept, **cards}, uplinks=shared, topology=tick.topology), analysis
+    return AnalysisMemory({**kept, **cards}, past, shared, tick.topology), analysis

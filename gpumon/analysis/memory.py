@@ -6,8 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpumon.analysis.activity import Levels
 from gpumon.analysis.capacity import Capacity
+from gpumon.analysis.changes import Marks
+from gpumon.analysis.host import HostPast
+from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.links import LinkTotals
+from gpumon.analysis.stillness import Stillness
+from gpumon.analysis.throttling import ThrottlePast
 from gpumon.analysis.windows import CardWindows
 from gpumon.model.topology import Topology
 from gpumon.model.verdict import Finding, Verdict
@@ -22,7 +28,22 @@ class CardMemory:
     capacity: Capacity = field(default_factory=Capacity)
     pcie_totals: LinkTotals = field(default_factory=LinkTotals)
     nvlink_totals: LinkTotals = field(default_factory=LinkTotals)
+    levels: Levels = field(default_factory=Levels)
+    throttle: ThrottlePast = field(default_factory=ThrottlePast)
+    last_mean: float = math.nan  # traffic of the newest tick, busier direction, bytes per second
+    up: bool = False
     last_seen_s: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class JobMemory:
+    """One job's past."""
+
+    marks: Marks = field(default_factory=Marks)
+    host: HostPast = field(default_factory=HostPast)
+    still: Stillness = field(default_factory=Stillness)
+    standing: Standing = field(default_factory=Standing)
+    verdict: Verdict = field(default_factory=Verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +51,7 @@ class AnalysisMemory:
     """Everything the analysis remembers."""
 
     cards: Mapping[str, CardMemory] = field(default_factory=dict)  # by uuid
+    jobs: Mapping[str, JobMemory] = field(default_factory=dict)  # by gpu_job
     uplinks: Mapping[str, Capacity] = field(default_factory=dict)  # by bridge address
     topology: Topology = field(default_factory=Topology)
 

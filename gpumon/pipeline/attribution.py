@@ -28,9 +28,9 @@ def attribute(memory: JobsMemory, tick: Tick, settings: Settings) -> tuple[JobsM
         )
         return found
     cards = tuple(
-        JobCard(card.uuid, memory_bytes=sum(p.used_memory_bytes for p in card.processes))
+        JobCard(card.uuid, memory_bytes=sum(p.used_memory_bytes for p in card.processes or ()))
         for card in tick.card_ticks
-        if card.processes
+        if card.processes or card.processes is None
     )
     if not cards:
         return None, ()

@@ -34,7 +34,8 @@ def extend(intervals: tuple[Interval, ...], verdict: Verdict, previous_s: float,
     if intervals and _same(intervals[-1], verdict, stragglers):
         return (*intervals[:-1], replace(intervals[-1], t1=now_s))
     begin = intervals[-1].t1 if intervals else previous_s
-    if not math.isnan(verdict.since_s):
+    same_class = bool(intervals) and intervals[-1].job_class is verdict.job_class
+    if not same_class and not math.isnan(verdict.since_s):
         begin = min(begin, max(verdict.since_s, intervals[0].t0 if intervals else previous_s))
     kept = [interval for interval in intervals if interval.t0 < begin]
     if kept:

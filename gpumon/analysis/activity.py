@@ -1,0 +1,140 @@
+"""How much of a card's time is real work, from power between learned levels, or from GPM where it exists.
+
+`utilization` says only that a kernel was resident, and a kernel that waits inside a collective is resident. Power
+tells waiting from working, but not by its absolute value: decode draws 0.2 to 0.45 of the limit and works, small
+matmuls 0.65, a card waiting in a collective on a RTX 5090 0.2 to 0.35. So the two levels of each card are learned, and
+until then they are intervals. Everything downstream carries the interval, not a point.
+
+Power readings are linear in time spent at each level however the sensor averages, which is why shares are computed
+from means and levels and not by counting samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpumon.analysis.humps import Humps
+from gpumon.model.samples import Floats
+
+# Shares of the span from context level to power limit, as published and recorded figures have them:
+# waiting in a collective: 8x H100 150 W with a context level of 117 W and a limit of 700 W (0.06); transfers through
+# host memory draw more, up to about a third on consumer cards.
+WAIT_SHARE = (0.04, 0.34)
+# Computing: small matmuls 390 of 600 W, training 550 of 700 W, matmul loops at the limit.
+COMPUTE_SHARE = (0.55, 1.0)
+# Context level as a share of the limit where it was never seen: 70 to 117 W of 700 W, 30 to 60 W of 575 W.
+CONTEXT_SHARE = (0.05, 0.17)
+# SM activity: NCCL keeps 10 to 20 % of the SMs; real work keeps at least half.
+GPM_WAIT = (0.03, 0.2)
+GPM_COMPUTE = (0.55, 0.98)
+# A hump of power counts as a level of its own only when it is this share of the limit away from the other.
+HUMP_DISTANCE = 0.12
+LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What one card was seen to draw, watts. Kept by UUID and power limit; NaN until seen."""
+
+    limit: float = math.nan
+    context: float = math.nan  # a process, but no kernel
+    waiting: float = math.nan  # a kernel that waits in a collective
+    computing: float = math.nan  # the highest level that was sustained
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRange:
+    """Intervals of a card's levels for one judgement; same unit as the signal (watts, or a ratio for GPM)."""
+
+    context: tuple[float, float]
+    waiting: tuple[float, float]
+    computing: tuple[float, float]
+    learned: bool  # waiting and computing were both seen on this card
+
+
+def for_limit(levels: Levels, limit: float) -> Levels:
+    """Return the levels to use under a power limit: a changed limit makes what was learned void."""
+    if math.isnan(limit) or levels.limit == limit:
+        return levels
+    if not math.isnan(levels.limit) and abs(levels.limit - limit) < 0.02 * limit:
+        return levels
+    return Levels(limit=limit, context=levels.context)
+
+
+def learn_context(levels: Levels, watts: float) -> Levels:
+    """Return the levels after a second in which the card had a process and no kernel ran."""
+    if math.isnan(watts):
+        return levels
+    known = levels.context
+    return replace(levels, context=watts if math.isnan(known) else known + 0.1 * (watts - known))
+
+
+def learn_working(levels: Levels, waiting: float, computing: float) -> Levels:
+    """Return the levels after a judgement in which both were seen apart. NaN leaves a level as it is."""
+
+    def moved(known: float, seen: float) -> float:
+        if math.isnan(seen):
+            return known
+        return seen if math.isnan(known) else known + 0.2 * (seen - known)
+
+    return replace(levels, waiting=moved(levels.waiting, waiting), computing=moved(levels.computing, computing))
+
+
+def _around(level: float, spread: float) -> tuple[float, float]:
+    return level * (1.0 - spread), level * (1.0 + spread)
+
+
+def power_ranges(levels: Levels, limit: float, humps: Humps, *, low: float, high: float, gap: float) -> LevelRange:
+    """Return the intervals of the card's power levels for this window, watts.
+
+    Args:
+        limit: enforced power limit; NaN falls back on the highest power of the window.
+        humps: two_levels of the window's power.
+        low, high: 10th percentile of the lower hump and 90th of the upper one (of all samples when there is one hump).
+        gap: share of the window without a kernel.
+    """
+    top = limit if not math.isnan(limit) else high / 0.8
+    context = (
+        _around(levels.context, LEARNED_SPREAD)
+        if not math.isnan(levels.context)
+        else (CONTEXT_SHARE[0] * top, CONTEXT_SHARE[1] * top)
+    )
+    floor = min(sum(context) / 2, low) if gap < 0.5 else sum(context) / 2
+    span = max(top - floor, 1.0)
+    waiting = (floor + WAIT_SHARE[0] * span, floor + WAIT_SHARE[1] * span)
+    computing = (max(floor + COMPUTE_SHARE[0] * span, high), max(floor + COMPUTE_SHARE[1] * span, high))
+    apart = humps.two and high - low >= HUMP_DISTANCE * top
+    seen_waiting = apart and low <= waiting[1] and gap <= 0.5 * (1.0 - humps.share_high)
+    if seen_waiting:
+        waiting = (min(low, waiting[0] if gap > 0.05 else low * 0.95), low * 1.05)
+    elif not math.isnan(levels.waiting):
+        waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
+    seen_computing = apart and high >= floor + 0.4 * span
+    if seen_computing:
+        computing = _around(high, LEARNED_SPREAD)
+    elif not math.isnan(levels.computing):
+        near = _around(levels.computing, 2 * LEARNED_SPREAD)
+        computing = (max(near[0], high), max(near[1], high * 1.02))
+    learned = (seen_waiting or not math.isnan(levels.waiting)) and (seen_computing or not math.isnan(levels.computing))
+    return LevelRange(context, waiting, computing, learned)
+
+
+def gpm_ranges(high: float) -> LevelRange:
+    """Return the intervals for SM activity; `high` is the highest second of the window."""
+    return LevelRange(
+        (0.0, 0.0), GPM_WAIT, (max(GPM_COMPUTE[0], min(high, 0.9)), max(GPM_COMPUTE[1], high)), learned=True
+    )
+
+
+def work_share(mean: Floats, gap: float, context: Floats, waiting: Floats, computing: Floats) -> Floats:
+    """Return the share of all time that is real work, from the mean of a signal and its levels.
+
+    mean = gap * context + wait * waiting + work * computing with wait + work = 1 - gap.
+    All arrays share one shape; gap is the share of time without a kernel.
+    """
+    resident = 1.0 - gap
+    work: Floats = (mean - gap * context - resident * waiting) / np.maximum(computing - waiting, 1e-9)
+    return np.clip(work, 0.0, resident)

@@ -1,0 +1,64 @@
+"""The case a cause judges, and its answer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from gpumon.analysis.evidence import CardEvidence, JobEvidence
+from gpumon.analysis.time_split import Split
+from gpumon.analysis.waiting import Waiting
+from gpumon.model.job import Job
+from gpumon.model.verdict import JobClass
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything known of one job over its window."""
+
+    job: Job
+    evidence: JobEvidence
+    split: Split | None
+    waiting: Waiting = field(default_factory=Waiting)
+    still_s: float = 0.0  # how long nothing has moved: power flat, links quiet, no host progress
+    step_s: float = math.nan
+
+    @property
+    def cards(self) -> tuple[CardEvidence, ...]:
+        """Return the cards that answered."""
+        return tuple(card for card in self.evidence.cards if card.up)
+
+    def host(self, name: str) -> float:
+        """Return the mean of one host rate over the window, NaN where not readable."""
+        return self.evidence.host.get(name, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One cause's answer: how well what was seen fits it, 0 to 1, and why."""
+
+    job_class: JobClass
+    detail: str
+    weight: float
+    evidence: tuple[str, ...] = ()
+    against: str = ""  # what would prove it wrong
+    # Idle, hung and throttled are judged before the time split; the others name the detail of the class it gives.
+    decisive: bool = False
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as people read it."""
+    return f"{100 * ratio:.0f} %"
+
+
+def gigabytes(bytes_per_second: float) -> str:
+    """Return a rate in GB/s with sensible digits, MB/s below 0.1."""
+    if bytes_per_second < 1e8:
+        return f"{bytes_per_second / 1e6:.0f} MB/s"
+    return f"{bytes_per_second / 1e9:.1f} GB/s"
+
+
+def mean_of(cards: tuple[CardEvidence, ...], name: str) -> float:
+    """Return the mean of one figure over the cards that have it; NaN when none has."""
+    values = [value for value in (getattr(card, name) for card in cards) if not math.isnan(value)]
+    return sum(values) / len(values) if values else math.nan

@@ -1,0 +1,57 @@
+"""Communication, uplink: something the cards share is full: a bridge, the root complex, host memory.
+
+Looks like: a shared bridge near its attainable rate; or, without one in the tree, busy slots of every card levelling
+off at one rate (90th over 50th percentile at most 1.15) below 0.8 of what the card's own link can carry. Without peer
+access each byte crosses the host: 8x RTX 5090 all-reduce moves 28 of 57 GB/s and is fully bound by it.
+Confused with: the card's own link full (a higher level), a small message rate (no flat top), a neighbour's traffic on
+the same bridge (the customer reads that the shared link is full, never whose traffic fills it).
+Source: NVIDIA/nccl#1639; DESIGN of the flat-top test in docs/causes.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpumon.analysis.case import Case, Suspicion, gigabytes, percent
+from gpumon.analysis.causes.communication_bandwidth import busiest_link, traffic_evidence
+from gpumon.model.verdict import JobClass
+
+FLAT = 1.15
+NOT_MINE = 0.8  # of attainable
+# A level this low is no plateau of a bus but small messages: 1.4 GB/s over two sockets is 0.04 of gen4 x16 and real,
+# so the level alone cannot exclude it; the flat top must then be clearer.
+LOW_LEVEL = 0.12
+
+
+def judge(case: Case) -> Suspicion | None:
+    """Return the suspicion where a shared link is full or the cards level off together below their own."""
+    if case.split is None or len(case.cards) < 2:
+        return None
+    saturation = case.evidence.uplink_saturation
+    sentences: list[str] = []
+    fits = 0.0
+    if saturation >= 0.7:
+        fits = min(0.98, 0.55 + (saturation - 0.7))
+        sentences.append(f"the shared link above the cards is {percent(saturation)} full")
+    links = [link for link in map(busiest_link, case.cards) if link is not None and not link.quiet]
+    tops = [link.flat_top for link in links if not math.isnan(link.flat_top)]
+    levels = [link.saturation for link in links if not math.isnan(link.saturation)]
+    if len(tops) >= 2 and levels and max(levels) < NOT_MINE:
+        flat = sum(1 for top in tops if top <= FLAT) / len(tops)
+        level = sum(levels) / len(levels)
+        alike = min(levels) >= 0.8 * max(levels)
+        if flat >= 0.75 and alike and level >= LOW_LEVEL:
+            fits = max(fits, 0.75)
+            plateau = sum(link.plateau for link in links) / len(links)
+            sentences.append(
+                f"all {len(links)} cards level off at {gigabytes(plateau)}, {percent(level)} of their own links"
+            )
+    if fits == 0.0:
+        return None
+    return Suspicion(
+        JobClass.COMMUNICATION,
+        "uplink",
+        fits,
+        (*sentences, *traffic_evidence(case)),
+        "one card alone not getting more than it gets together with the others",
+    )

@@ -1,0 +1,88 @@
+"""Where the job's behaviour changes, so that the window of evidence never spans two of them.
+
+Once a second each job leaves a mark: four figures of all its cards. A change is a stretch of newest marks that all lie
+away from the mean of the marks before, on the same side, by more than the figure's normal wandering. A step of a few
+seconds goes up and down within the stretch and is no change; a checkpoint of fifteen seconds is one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpumon.model.samples import Floats
+
+# Figures of a mark and how far each must move to count, in its own unit (all are shares).
+FIGURES = ("utilization", "least_utilization", "power", "link")
+MOVES = np.array([0.2, 0.25, 0.1, 0.1])
+STRETCH_S = 5.0  # a regime that lasts less is part of its neighbour
+KEEP_S = 60.0
+KEEP_MARKS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """One job's marks, oldest first: (time, shape (4,)). `from_s` is where the present regime begins."""
+
+    marks: tuple[tuple[float, Floats], ...] = ()
+    from_s: float = math.nan
+
+
+def stretch_length(marks: tuple[tuple[float, Floats], ...]) -> int:
+    """Return how many marks make a stretch: five seconds, but logs bring a mark in 5 to 30 s and then one is enough."""
+    if len(marks) < 2:
+        return 1
+    pace_s = (marks[-1][0] - marks[0][0]) / (len(marks) - 1)
+    return max(1, math.ceil(STRETCH_S / max(pace_s, 1e-3) - 1e-6))
+
+
+def extend(past: Marks, now_s: float, figures: Floats) -> tuple[Marks, bool]:
+    """Return the marks with one more, and whether a new regime was found to have begun."""
+    marks = (*past.marks, (now_s, figures))
+    first = 0
+    while len(marks) - first > KEEP_MARKS and marks[first][0] < now_s - KEEP_S:
+        first += 1
+    marks = marks[first:]
+    from_s = now_s if math.isnan(past.from_s) else past.from_s
+    grown = Marks(marks, from_s)
+    begin_s = _new_regime(grown)
+    if begin_s is None:
+        return grown, False
+    return replace(grown, from_s=begin_s), True
+
+
+def _new_regime(past: Marks) -> float | None:
+    """Return when a new regime began, None when the newest marks belong to the present one."""
+    present = [(t, v) for t, v in past.marks if t >= past.from_s]
+    length = stretch_length(past.marks)
+    if len(present) < 2 * length:
+        return None
+    values = np.stack([v for _, v in present])
+    before, newest = values[:-length], values[-length:]
+    with np.errstate(invalid="ignore"):
+        seen = ~np.isnan(before)
+        count = seen.sum(axis=0)
+        mean = np.where(seen, before, 0.0).sum(axis=0) / np.maximum(count, 1)
+        spread = np.sqrt(np.where(seen, (before - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count, 1))
+        away = newest - mean
+        edge = np.maximum(0.6 * MOVES, 1.5 * spread)
+        same_side = (away > edge).all(axis=0) | (away < -edge).all(axis=0)
+        far = np.abs(away.mean(axis=0)) >= np.maximum(MOVES, 2.0 * spread)
+        changed = same_side & far & (count > 0)
+    if not changed.any():
+        return None
+    # The regime begins after the last mark that still lay with the old one.
+    return present[-length - 1][0]
+
+
+def figures_of(utilization: list[float], power: list[float], link: list[float]) -> Floats:
+    """Return one mark from the cards' newest figures; NaN where no card tells."""
+
+    def mean(values: list[float]) -> float:
+        known = [value for value in values if not math.isnan(value)]
+        return sum(known) / len(known) if known else math.nan
+
+    known = [value for value in utilization if not math.isnan(value)]
+    return np.array([mean(utilization), min(known, default=math.nan), mean(power), mean(link)])

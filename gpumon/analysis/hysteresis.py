@@ -1,0 +1,106 @@
+"""From judgements to a verdict that does not flap: what must hold, and for how long, before the class changes.
+
+After a change of the job's behaviour the new class is taken as soon as two judgements agree. Without one, a class
+stands for a minute at least and a rival must win for ten seconds: a border case then changes once a minute at most.
+A detail may change more easily within its class, but not more often than every ten seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpumon.analysis.verdict import Judgement
+from gpumon.model.verdict import JobClass
+
+AGREE_S = 10.0
+STANDS_S = 60.0
+AGREE_AFTER_CHANGE = 2  # judgements
+UNKNOWN_AFTER_CHANGE_S = 12.0  # how long the old class is kept while the new window says nothing yet
+SMOOTHING_S = 8.0  # of the confidence
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The verdict that stands, and the rival that may replace it."""
+
+    job_class: JobClass = JobClass.UNKNOWN
+    detail: str = ""
+    confidence: float = 0.0
+    since_s: float = math.nan  # when this class began
+    changed_s: float = -math.inf  # when it was last changed
+    rival: tuple[JobClass, str] = (JobClass.UNKNOWN, "")
+    rival_since_s: float = math.nan
+    rival_count: int = 0
+    judged_s: float = math.nan
+    evidence: tuple[str, ...] = ()
+    against: str = ""
+
+
+def _taken(standing: Standing, judgement: Judgement, since_s: float, now_s: float) -> Standing:
+    return Standing(
+        job_class=judgement.job_class,
+        detail=judgement.detail,
+        confidence=judgement.confidence,
+        since_s=since_s,
+        changed_s=now_s if judgement.job_class is not standing.job_class else standing.changed_s,
+        judged_s=now_s,
+        evidence=judgement.evidence,
+        against=judgement.against,
+    )
+
+
+def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: float) -> Standing:
+    """Return the verdict that stands after one more judgement.
+
+    Args:
+        regime_s: when the job's present behaviour began; judgements are of the time since then.
+    """
+    new_regime = math.isnan(standing.since_s) or regime_s > standing.since_s + 1e-6
+    found = (judgement.job_class, judgement.detail)
+    if found == (standing.job_class, standing.detail):
+        return _confirmed(standing, judgement, now_s)
+    again = found == standing.rival and standing.rival_count > 0
+    count = standing.rival_count + 1 if again else 1
+    rival_since_s = standing.rival_since_s if again else now_s
+    waiting = Standing(
+        standing.job_class,
+        standing.detail,
+        standing.confidence,
+        standing.since_s,
+        standing.changed_s,
+        found,
+        rival_since_s,
+        count,
+        now_s,
+        standing.evidence,
+        standing.against,
+    )
+    if judgement.job_class is standing.job_class:
+        return _taken(standing, judgement, standing.since_s, now_s) if now_s - rival_since_s >= AGREE_S else waiting
+    first_name = standing.job_class is JobClass.UNKNOWN
+    if new_regime or first_name:
+        if judgement.job_class is JobClass.UNKNOWN:
+            patient = now_s - regime_s >= UNKNOWN_AFTER_CHANGE_S and now_s - rival_since_s >= AGREE_S / 2
+        else:
+            patient = count >= AGREE_AFTER_CHANGE
+        since_s = regime_s if new_regime else rival_since_s
+        return _taken(standing, judgement, since_s, now_s) if patient else waiting
+    patient = now_s - rival_since_s >= AGREE_S and now_s - standing.changed_s >= STANDS_S
+    return _taken(standing, judgement, rival_since_s, now_s) if patient else waiting
+
+
+def _confirmed(standing: Standing, judgement: Judgement, now_s: float) -> Standing:
+    """The same class again: confidence moves slowly, evidence is the newest."""
+    span_s = now_s - standing.judged_s
+    weight = 1.0 if math.isnan(span_s) else 1.0 - math.exp(-span_s / SMOOTHING_S)
+    return Standing(
+        standing.job_class,
+        standing.detail,
+        standing.confidence + weight * (judgement.confidence - standing.confidence),
+        standing.since_s,
+        standing.changed_s,
+        judged_s=now_s,
+        evidence=judgement.evidence,
+        against=judgement.against,
+    )

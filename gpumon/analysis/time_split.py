@@ -1,0 +1,246 @@
+"""Where a job's card time goes: seven shares with an uncertainty, and how often each class wins within it.
+
+Nothing that is only known as an interval is turned into a point. Each unknown (the power of a waiting card, of a
+working one, the rate of a full collective, how far work and transfer overlap, from where on memory is the limit) is
+drawn from its interval at the same 64 fixed points of a low-discrepancy sequence, and the split is worked out for each
+point. The mean over the points is the split, their spread its uncertainty, and the share of points in which a class
+leads is the raw confidence. No randomness: the same window gives the same answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpumon.analysis.activity import work_share
+from gpumon.analysis.evidence import CardEvidence, JobEvidence
+from gpumon.analysis.waiting import Waiting
+from gpumon.model.samples import Floats
+from gpumon.model.verdict import TimeSplit
+
+POINTS = 64
+UNKNOWNS = 6
+(WAIT_LEVEL, COMPUTE_LEVEL, CONTEXT_LEVEL, PLATEAU, CORRELATION, MEMORY_EDGE) = range(UNKNOWNS)
+# Memory-controller activity from which a kernel counts as bound by memory. Decode 0.80 to 0.87, a copy kernel 0.9;
+# large matmuls 0.3 to 0.6 (published dmon samples).
+MEMORY_EDGE_RANGE = (0.62, 0.78)
+# DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.2 to 0.5.
+DRAM_EDGE_RANGE = (0.45, 0.62)
+EDGE_WIDTH = 0.06
+# Groups as CONTRACT compares them.
+GROUPS = ("compute", "communication", "memory", "host")
+
+
+def _points() -> Floats:
+    """Return the fixed points, shape (UNKNOWNS, POINTS), in 0..1. Source: Kronecker sequence on the plastic number's
+    generalisation (Roberts 2018)."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (UNKNOWNS + 1))
+    steps = (1.0 / root) ** np.arange(1, UNKNOWNS + 1)
+    return (0.5 + np.outer(steps, np.arange(1, POINTS + 1))) % 1.0
+
+
+U = _points()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Shares at every point, shape (POINTS,), mean over the job's cards; and what they say together."""
+
+    shares: dict[str, Floats]
+    votes: dict[str, float]  # group -> share of points in which it leads
+    lead: float  # mean share of the first group over that of the second
+    first: str  # the leading group
+    spread: float  # standard deviation of the lead over the points
+    signals: frozenset[str]  # what the split rests on: power, gpm, link, memory, utilization
+
+    def mean(self, state: str) -> float:
+        """Return the mean share of a state."""
+        return float(self.shares[state].mean())
+
+
+def _draw(interval: tuple[float, float], unknown: int) -> Floats:
+    drawn: Floats = interval[0] + (interval[1] - interval[0]) * U[unknown]
+    return drawn
+
+
+def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
+    """Return the share of time that is real work at each point, and the signal that told."""
+    resident = 1.0 - gap
+    if card.gpm is not None and not math.isnan(card.sm_active):
+        waiting, computing = _draw(card.gpm.waiting, WAIT_LEVEL), _draw(card.gpm.computing, COMPUTE_LEVEL)
+        return work_share(np.full(POINTS, card.sm_active), gap, np.zeros(POINTS), waiting, computing), "gpm"
+    if card.levels is None or math.isnan(card.power_mean):
+        return resident * U[WAIT_LEVEL], ""
+    work = work_share(
+        np.full(POINTS, card.power_mean),
+        gap,
+        _draw(card.levels.context, CONTEXT_LEVEL),
+        _draw(card.levels.waiting, WAIT_LEVEL),
+        _draw(card.levels.computing, COMPUTE_LEVEL),
+    )
+    return work, "power"
+
+
+def _memory_activity(card: CardEvidence) -> tuple[float, tuple[float, float]]:
+    if not math.isnan(card.dram_active):
+        return card.dram_active, DRAM_EDGE_RANGE
+    return card.memory_controller, MEMORY_EDGE_RANGE
+
+
+def _busy(card: CardEvidence) -> tuple[Floats, bool]:
+    """Return the share of time in which the card's links move data at each point, and whether that is known."""
+    links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known and not link.quiet]
+    known = card.pcie.known or card.nvlink is not None
+    if not links:
+        return np.zeros(POINTS), known
+    busy = np.zeros(POINTS)
+    for link in links:
+        low, high = max(link.busy[0], 1e-4), max(link.busy[1], 1e-4)
+        # Even in the logarithm: where phases are shorter than slots the rate of a collective is known to a factor.
+        busy = np.maximum(busy, low * (high / low) ** U[PLATEAU])
+    return busy, known
+
+
+def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
+    """Return the share of time in which work and transfer run together.
+
+    Where the test of `overlap` is valid its power while the link is busy decides. Elsewhere only the bounds of two
+    shares of one hour hold: at least busy + work - 1, at most the smaller.
+    """
+    levels = card.levels
+    if card.overlap.valid and levels is not None:
+        waiting = np.minimum(_draw(levels.waiting, WAIT_LEVEL), max(card.overlap.watts_busy, 1.0))
+        computing = np.maximum(_draw(levels.computing, COMPUTE_LEVEL), card.overlap.watts_busy)
+        at_busy = np.clip((card.overlap.watts_busy - waiting) / np.maximum(computing - waiting, 1e-9), 0.0, 1.0)
+        tested: Floats = np.minimum(busy * at_busy, work)
+        return tested
+    least = np.maximum(0.0, busy + work - 1.0)
+    most = np.minimum(busy, work)
+    between: Floats = least + (most - least) * U[CORRELATION]
+    return between
+
+
+def _of_card(
+    card: CardEvidence, waiting: Waiting, peers: bool, links_known: bool
+) -> tuple[dict[str, Floats], set[str]]:
+    """Return one card's shares at every point, and the signals they rest on."""
+    signals: set[str] = set()
+    gap_known = not math.isnan(card.gap)
+    gap = card.gap if gap_known else 0.0
+    if gap_known:
+        signals.add("utilization")
+    resident = 1.0 - gap
+    work, signal = _work(card, gap)
+    signals.add(signal or "none")
+    activity, edge = _memory_activity(card)
+    memory = np.zeros(POINTS)
+    if not math.isnan(activity):
+        signals.add("memory")
+        # Memory is read and written by real work; a waiting kernel leaves it alone, a transfer nearly so.
+        work = np.maximum(work, np.minimum(resident, max(0.0, activity - 0.1)))
+    busy, busy_known = _busy(card)
+    if busy_known:
+        signals.add("link")
+    # Copy engines do not count as kernels: what moves while no kernel runs is the host's doing.
+    collective = np.minimum(busy, resident)
+    overlap = _overlap(card, collective, work)
+    exposed = np.minimum(collective - overlap, resident - work)
+    rest = np.maximum(0.0, resident - work - exposed)
+    alone = work - overlap
+
+    can_wait = _can_wait(card, peers, links_known)
+    # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
+    peer = np.zeros(POINTS)
+    if waiting.culprits and card.uuid not in waiting.culprits:
+        peer, rest = rest, peer
+    latency = rest * can_wait
+    alone = alone + rest - latency
+    if not math.isnan(activity):
+        in_work = activity / np.maximum(np.maximum(alone + overlap, activity), 1e-6)
+        drawn = _draw(edge, MEMORY_EDGE)
+        memory = alone / (1.0 + np.exp(-(in_work - drawn) / EDGE_WIDTH))
+    host = np.full(POINTS, gap)
+    shares = {
+        "compute": alone - memory,
+        "communication": exposed + latency,
+        "overlap": overlap,
+        "memory": memory,
+        "host_wait": host,
+        "peer_wait": peer,
+        "idle": np.zeros(POINTS),
+    }
+    if waiting.culprits and card.uuid not in waiting.culprits:
+        # While a peer is held by its host the card's own gaps are also waits for it.
+        shares["peer_wait"] = peer + host * waiting.gap_follows
+        shares["host_wait"] = host * (1.0 - waiting.gap_follows)
+    return shares, signals
+
+
+def _can_wait(card: CardEvidence, peers: bool, links_known: bool) -> Floats:
+    """Return, at each point, the share of quiet low-power residence that can be a collective's latency."""
+    if not peers:
+        return np.zeros(POINTS)
+    if not links_known:
+        perhaps: Floats = (U[PLATEAU] > 0.5).astype(np.float64)
+        return perhaps
+    quiet = card.pcie.quiet and (card.nvlink is None or card.nvlink.quiet)
+    if quiet:
+        return np.zeros(POINTS)
+    return np.ones(POINTS)
+
+
+def split(evidence: JobEvidence, waiting: Waiting) -> Split | None:
+    """Return the job's time split, or None where no card told anything."""
+    cards = [card for card in evidence.cards if card.up]
+    if not cards:
+        return None
+    peers = len(cards) > 1
+    links_known = any(card.pcie.known or card.nvlink is not None for card in cards)
+    totals: dict[str, Floats] = {}
+    signals: set[str] = set()
+    for card in cards:
+        shares, used = _of_card(card, waiting, peers, links_known)
+        signals |= used
+        for state, share in shares.items():
+            totals[state] = totals.get(state, np.zeros(POINTS)) + share / len(cards)
+    groups = np.stack(
+        (
+            totals["compute"] + totals["overlap"],
+            totals["communication"] + totals["peer_wait"],
+            totals["memory"],
+            totals["host_wait"],
+        )
+    )
+    means = groups.mean(axis=1)
+    order = np.argsort(means)
+    first, second = int(order[-1]), int(order[-2])
+    leads = groups[first] - np.delete(groups, first, axis=0).max(axis=0)
+    winners = groups.argmax(axis=0)
+    votes = {name: float((winners == number).mean()) for number, name in enumerate(GROUPS)}
+    return Split(
+        shares=totals,
+        votes=votes,
+        lead=float(means[first] - means[second]),
+        first=GROUPS[first],
+        spread=float(leads.std()),
+        signals=frozenset(signals - {"none"}),
+    )
+
+
+def stated(result: Split, floor: float) -> TimeSplit | None:
+    """Return the split with its uncertainty, or None where it cannot be stated within 0.15.
+
+    `floor` is the least uncertainty the window's length and coverage allow.
+    """
+    means = {state: float(np.clip(share.mean(), 0.0, 1.0)) for state, share in result.shares.items()}
+    total = sum(means.values())
+    if total <= 0.0:
+        return None
+    uncertainty = max(floor, 1.64 * max(float(share.std()) for share in result.shares.values()))
+    if uncertainty > 0.15:
+        return None
+    return TimeSplit(**{state: share / total for state, share in means.items()}, uncertainty=uncertainty)

@@ -1,0 +1,105 @@
+"""From causes and time split to one judgement: the order, the confidence, the sentences.
+
+Order: idle, hung, throttled; else the largest of compute + overlap, communication + peer wait, memory, host wait. If
+waiting for a peer decides, the class is that of the card waited for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpumon.analysis.case import Case, Suspicion
+from gpumon.analysis.causes import CAUSES, idle
+from gpumon.analysis.time_split import Split
+from gpumon.model.card import PowerKind
+from gpumon.model.verdict import JobClass
+
+CLASS_OF_GROUP = {
+    "compute": JobClass.COMPUTE,
+    "communication": JobClass.COMMUNICATION,
+    "memory": JobClass.MEMORY,
+    "host": JobClass.HOST,
+}
+LEAST_LEAD = 0.09  # of the window: a smaller lead is a twin, and either name would be a guess
+LEAST_CONFIDENCE = 0.6
+MODEL_SPREAD = 0.06  # what the model of levels and means leaves unsaid, as a share of the window
+UNLEARNED_CAP = 0.8  # levels from published ranges only
+BOUND_CAP = 0.8  # communication by bytes and power means alone, without the test of exposure
+SHORTEST_S = 6.0  # of evidence for any judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One judgement of one window, before hysteresis."""
+
+    job_class: JobClass = JobClass.UNKNOWN
+    detail: str = ""
+    confidence: float = 0.0
+    evidence: tuple[str, ...] = ()
+    against: str = ""
+
+
+def _normal(z: float) -> float:
+    return 0.5 * (1.0 + math.erf(z / math.sqrt(2.0)))
+
+
+def _confidence(case: Case, result: Split) -> float:
+    """Return the confidence of the leading group from its lead, and cap it by what the witnesses can carry."""
+    spread = math.hypot(result.spread, MODEL_SPREAD)
+    confidence = min(_normal(result.lead / spread), 0.5 + 0.5 * result.votes[result.first])
+    learned = all(card.gpm is not None or (card.levels is not None and card.levels.learned) for card in case.cards)
+    if result.first in {"compute", "communication"} and not learned:
+        confidence = min(confidence, UNLEARNED_CAP)
+    tested = any(card.overlap.valid for card in case.cards) or any(card.gpm is not None for card in case.cards)
+    if result.first == "communication" and not tested and not case.waiting.culprits:
+        confidence = min(confidence, BOUND_CAP)
+    coverage = min((card.power_coverage for card in case.cards if card.power_kind is not PowerKind.NONE), default=1.0)
+    return min(confidence, 0.6 + 0.4 * coverage) * min(1.0, 0.7 + 0.3 * case.evidence.seconds / 10.0)
+
+
+def _enough(case: Case, result: Split) -> bool:
+    """One signal never makes a verdict: utilization and at least one witness beside it."""
+    witnesses = result.signals & {"power", "gpm", "link", "memory"}
+    if "utilization" not in result.signals and "gpm" not in result.signals:
+        return False
+    if len(case.cards) > 1:
+        return bool(witnesses & {"power", "gpm"}) or (result.first == "host" and len(witnesses) >= 1)
+    return bool(witnesses)
+
+
+def _class_of(case: Case, result: Split) -> JobClass:
+    waits_for_peer = result.mean("peer_wait") >= result.mean("communication")
+    if result.first == "communication" and case.waiting.by_host and waits_for_peer:
+        return JobClass.HOST
+    return CLASS_OF_GROUP[result.first]
+
+
+def judge(case: Case) -> Judgement:
+    """Return the judgement of one window; unknown where the evidence does not carry one."""
+    answers: list[Suspicion] = [answer for answer in (cause(case) for cause in CAUSES) if answer is not None]
+    for answer in answers:
+        if answer.decisive:
+            return Judgement(answer.job_class, answer.detail, answer.weight, answer.evidence, answer.against)
+    result = case.split
+    if result is None or case.evidence.seconds < SHORTEST_S:
+        return Judgement()
+    if idle.without_kernels(case) and not idle.host_works(case):
+        return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
+    if not _enough(case, result):
+        return Judgement(evidence=("too few signals to tell",))
+    job_class = _class_of(case, result)
+    host_path = next((answer for answer in answers if answer.detail == "host_path" and answer.weight >= 0.5), None)
+    if job_class is JobClass.HOST and host_path is not None:
+        job_class = JobClass.COMMUNICATION
+    confidence = _confidence(case, result)
+    mine = [answer for answer in answers if answer.job_class is job_class]
+    best = max(mine, key=lambda answer: answer.weight, default=None)
+    if host_path is not None and job_class is JobClass.COMMUNICATION:
+        best = host_path
+    evidence = best.evidence if best is not None else ()
+    if result.lead < LEAST_LEAD or confidence < LEAST_CONFIDENCE:
+        close = f"{result.first} leads by {100 * result.lead:.0f} % of the time only"
+        return Judgement(JobClass.UNKNOWN, "", confidence, (close, *evidence), "")
+    detail = best.detail if best is not None else ""
+    return Judgement(job_class, detail, confidence, evidence, best.against if best is not None else "")

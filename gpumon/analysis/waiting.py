@@ -1,0 +1,91 @@
+"""Who waits for whom among the cards of one job.
+
+In a synchronous job the busiest-looking cards are the ones that wait: while rank 0 of 8x H100 wrote a checkpoint it
+showed 0 to 5 % utilization, the other seven 100 % at 150 of 700 W. So the odd one out is looked for, never the lowest
+utilization: a card with gaps among cards that wait is held by its host; a card that works longer than the others is
+slower itself. Differences under 8 % of the time are normal between cards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from gpumon.analysis.activity import LevelRange
+from gpumon.analysis.evidence import CardEvidence
+
+HOST_GAP = 0.25  # more gap than the median of the others
+OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
+# Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
+SLOWER = 0.115
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The outcome: which cards the others wait for, and why."""
+
+    culprits: frozenset[str] = frozenset()
+    by_host: bool = False  # their host holds them; else they are slower themselves
+    cost_ratio: float = 0.0  # share of the job's time
+    gap_follows: float = 0.0  # share of the others' gaps that is also waiting for the culprit
+    work: dict[str, float] = field(default_factory=dict)  # uuid -> share of time that looks like work
+
+
+def _middle(interval: tuple[float, float]) -> float:
+    return (interval[0] + interval[1]) / 2
+
+
+def looks_like_work(card: CardEvidence) -> float:
+    """Return a card's share of real work at the middle of its levels; NaN without a witness.
+
+    Used to compare cards with each other only: an error common to all cards cancels.
+    """
+    gap = 0.0 if math.isnan(card.gap) else card.gap
+
+    def share(mean: float, levels: LevelRange) -> float:
+        low, high = _middle(levels.waiting), _middle(levels.computing)
+        work = (mean - gap * _middle(levels.context) - (1.0 - gap) * low) / max(high - low, 1e-9)
+        return min(1.0 - gap, max(0.0, work))
+
+    if card.gpm is not None and not math.isnan(card.sm_active):
+        return share(card.sm_active, card.gpm)
+    if card.levels is not None and not math.isnan(card.power_mean):
+        return share(card.power_mean, card.levels)
+    return math.nan
+
+
+def _median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def find(cards: tuple[CardEvidence, ...]) -> Waiting:
+    """Return who waits for whom over the window; nobody where the cards look alike or do not tell."""
+    up = [card for card in cards if card.up]
+    work = {card.uuid: looks_like_work(card) for card in up}
+    if len(up) < 2:
+        return Waiting(work=work)
+    held = _held_by_host(up, work)
+    if held is not None:
+        return held
+    return Waiting(work=work)
+
+
+def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting | None:
+    gaps = {card.uuid: card.gap for card in cards if not math.isnan(card.gap)}
+    if len(gaps) < 2:
+        return None
+    worst = max(gaps, key=lambda uuid: gaps[uuid])
+    others = [uuid for uuid in gaps if uuid != worst]
+    usual = _median([gaps[uuid] for uuid in others])
+    if gaps[worst] - usual < HOST_GAP:
+        return None
+    waits = [1.0 - gaps[uuid] - work[uuid] for uuid in others if not math.isnan(work[uuid])]
+    if not waits or _median(waits) < OTHERS_WAITING:
+        return None
+    culprits = frozenset(uuid for uuid in gaps if gaps[uuid] - usual >= 0.75 * (gaps[worst] - usual))
+    if 2 * len(culprits) > len(gaps):
+        return None
+    cost = min(gaps[worst] - usual, _median(waits))
+    return Waiting(culprits, by_host=True, cost_ratio=cost, gap_follows=1.0, work=work)
