@@ -1,0 +1,1 @@
+"""Packaged tables with a source for each row: cards, links, model shapes, measured bandwidths."""
