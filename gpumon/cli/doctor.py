@@ -86,17 +86,17 @@ def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> M
 
 def _bundle(file: Path, examination: Examination, answers: dict[str, str], url: str) -> None:
     """Write the support file and say what is in it."""
-    facts, cards, topology = examination.facts, examination.cards, examination.topology
+    seen = (examination.facts, examination.cards, examination.topology, examination.readings)
     if url:
         print(f"gpumon: asking {url} for a minute of its state, if it runs", file=sys.stderr)
     written = bundle.write_bundle(
         file,
         {
             **answers,
-            "topology.txt": draw(facts, cards, topology),
-            "topology.json": json.dumps(topology_document(facts, cards, topology), indent=1, allow_nan=False),
+            "topology.txt": draw(*seen),
+            "topology.json": json.dumps(topology_document(*seen), indent=1, allow_nan=False),
             "state.jsonl": bundle.daemon_minute(url, time.sleep) if url else "",
-            "smi.json": "" if facts.simulated else bundle.device_query(),
+            "smi.json": "" if examination.facts.simulated else bundle.device_query(),
         },
     )
     print(

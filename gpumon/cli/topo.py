@@ -10,9 +10,12 @@ import sys
 from gpumon.app import sources
 from gpumon.cli.arguments import Subparsers
 from gpumon.config import load
+from gpumon.doctor.examination import card_readings
 from gpumon.doctor.topology import document, draw
+from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
 from gpumon.model.topology import Topology
+from gpumon.sampling.clocks import CountingClock, RealClock
 
 NO_RATES = "Rates learned for sets of cards: none yet.\n"
 
@@ -31,19 +34,22 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the topology; 1 when the driver does not answer although it has cards to answer for."""
     node = sources.simulated(args.simulate).node if args.simulate else sources.real(load(None, os.environ)).node
+    clock: Clock = CountingClock() if args.simulate else RealClock()
     opened = node.open()
     try:
         cards = () if isinstance(opened, Fault) else tuple(opened)
         facts, topology = node.facts(), node.topology(cards)
+        usable = [card for card in cards if card.fault is None]
+        readings = {card.identity.uuid: card_readings(node.card_reader(card, clock)) for card in usable}
     finally:
         node.close()
     if args.format == "json":
-        answer = document(facts, cards, topology)
+        answer = document(facts, cards, topology, readings)
         if args.bandwidth:
             answer["learned_rates"] = []
         print(json.dumps(answer, indent=2, allow_nan=False))
     else:
-        sys.stdout.write(draw(facts, cards, topology))
+        sys.stdout.write(draw(facts, cards, topology, readings))
         if args.bandwidth:
             sys.stdout.write("\n" + NO_RATES)
     if isinstance(opened, Fault) and not _only_for_guests(topology):

@@ -104,7 +104,9 @@ def examine(
         fault=opened if isinstance(opened, Fault) else None,
         topology=topology,
         readings={
-            card.identity.uuid: _readings(node.card_reader(card, clock(card))) for card in cards if card.fault is None
+            card.identity.uuid: card_readings(node.card_reader(card, clock(card)))
+            for card in cards
+            if card.fault is None
         },
         aer={} if facts.simulated else _aer(topology, sysfs),
         platform="linux" if facts.simulated else sys.platform,
@@ -124,7 +126,8 @@ def examine(
     )
 
 
-def _readings(reader: CardReader) -> Mapping[str, float]:
+def card_readings(reader: CardReader) -> Mapping[str, float]:
+    """Return the scalars of one card by key of model/fields.py; what failed is left out."""
     samples = (reader.quick(), reader.rare())
     return {
         key: value for sample in samples if isinstance(sample, SlowSample) for key, value in sample.readings.items()

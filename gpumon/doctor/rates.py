@@ -1,11 +1,46 @@
-"""What a PCIe link carries, in numbers and in words."""
+"""What a card's PCIe link is and what it carries, in numbers and in words."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from gpumon.data.tables import pcie_bytes_per_second
-from gpumon.model.topology import LinkHop
+from gpumon.model.topology import CardPath, LinkHop
+
+
+@dataclass(frozen=True, slots=True)
+class CardLink:
+    """A card's own link: negotiated and possible here. 0 where unknown, the maxima never."""
+
+    generation: int
+    width: int
+    max_generation: int
+    max_width: int
+
+
+def card_link(path: CardPath | None, readings: Mapping[str, float]) -> CardLink | None:
+    """Return a card's own link, None when neither the tree nor the driver knows it.
+
+    The tree knows both ends. Where its link is the hypervisor's invention, only the driver's readings count.
+    """
+    if path and path.hops and not path.hops[0].virtual:
+        hop = path.hops[0]
+        return CardLink(hop.current_generation, hop.current_width, hop.max_generation, hop.max_width)
+    link = CardLink(
+        generation=whole(readings, "link_generation"),
+        width=whole(readings, "link_width_lanes"),
+        max_generation=whole(readings, "link_generation_max"),
+        max_width=whole(readings, "link_width_max_lanes"),
+    )
+    return link if link.max_generation and link.max_width else None
+
+
+def whole(readings: Mapping[str, float], key: str) -> int:
+    """Return a reading as a whole number, 0 when it is missing."""
+    value = readings.get(key, math.nan)
+    return 0 if math.isnan(value) else int(value)
 
 
 def one_way_bytes_per_second(generation: int, width: int) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from gpumon.doctor.rates import hop_bytes_per_second, hop_words
+from gpumon.doctor.rates import card_link, hop_bytes_per_second, hop_words
 from gpumon.model.card import Card
 from gpumon.model.topology import CardPath, LinkHop, NodeFacts, Topology
 
@@ -31,23 +32,31 @@ _PATHS = (
 )
 
 
+# uuid -> key of model/fields.py -> value
+Readings: TypeAlias = Mapping[str, Mapping[str, float]]
+
+
 @dataclass(slots=True)
 class _Branch:
     """A shared way in the tree being drawn: the hop that leads to it, what hangs below."""
 
     hop: LinkHop | None = None
     branches: dict[str, _Branch] = field(default_factory=dict)
-    leaves: list[tuple[Card, CardPath]] = field(default_factory=list)
+    leaves: list[tuple[Card, CardPath, str]] = field(default_factory=list)  # with the words on its own link
 
 
-def draw(facts: NodeFacts, cards: Sequence[Card], topology: Topology) -> str:
-    """Return the whole picture as text."""
-    sections = [_head(facts, cards, topology), *_trees(cards, topology)]
+def draw(facts: NodeFacts, cards: Sequence[Card], topology: Topology, readings: Readings) -> str:
+    """Return the whole picture as text.
+
+    Args:
+        readings: of each card by UUID; its link's state is taken from there where the tree does not have it.
+    """
+    sections = [_head(facts, cards, topology), *_trees(cards, topology, readings)]
     sections += [_narrowest(cards, topology), _nvlink(cards), _matrix(cards, topology), _foreign(topology)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def document(facts: NodeFacts, cards: Sequence[Card], topology: Topology) -> dict[str, object]:
+def document(facts: NodeFacts, cards: Sequence[Card], topology: Topology, readings: Readings) -> dict[str, object]:
     """Return the same for a program; unknown is null or left out."""
     paths = {path.uuid: path for path in topology.paths}
     index = _indices(cards)
@@ -63,7 +72,9 @@ def document(facts: NodeFacts, cards: Sequence[Card], topology: Topology) -> dic
         "tree_known": not topology.flat,
         "iommu": topology.iommu or None,
         "acs_enabled": topology.acs_enabled,
-        "gpus": [_card_document(card, paths.get(card.identity.uuid)) for card in cards],
+        "gpus": [
+            _card_document(card, paths.get(card.identity.uuid), readings.get(card.identity.uuid, {})) for card in cards
+        ],
         "uplinks": [
             {
                 "uplink": uplink.address,
@@ -95,15 +106,13 @@ def _head(facts: NodeFacts, cards: Sequence[Card], topology: Topology) -> str:
     noun = "card" if len(cards) == 1 else "cards"
     lines = [f"{facts.hostname}: {len(cards)} {noun}, {machine}, driver {facts.driver_version or 'not loaded'}"]
     if topology.flat:
-        lines.append(
-            "PCI tree: not visible from here. Each card's own link is known; uplinks, NUMA, neighbours are not."
-        )
+        lines.append("PCI tree: not visible from here. Uplinks, NUMA nodes and neighbours are unknown.")
     else:
         lines.append(f"IOMMU: {topology.iommu or 'unknown'}   ACS: {_ACS[topology.acs_enabled]}")
     return "\n".join(lines)
 
 
-def _trees(cards: Sequence[Card], topology: Topology) -> list[str]:
+def _trees(cards: Sequence[Card], topology: Topology, readings: Readings) -> list[str]:
     """Return one drawing for each root complex, and one for the cards whose root is unknown."""
     paths = {path.uuid: path for path in topology.paths}
     roots: dict[str, _Branch] = {}
@@ -112,14 +121,14 @@ def _trees(cards: Sequence[Card], topology: Topology) -> list[str]:
         branch = roots.setdefault("" if topology.flat else path.root, _Branch())
         for hop in () if topology.flat else reversed(path.hops[1:]):
             branch = branch.branches.setdefault(hop.address, _Branch(hop))
-        branch.leaves.append((card, path))
+        branch.leaves.append((card, path, _own_state(path, readings.get(card.identity.uuid, {}))))
     index = _indices(cards)
     shared = {uplink.address: [index.get(uuid, -1) for uuid in uplink.uuids] for uplink in topology.uplinks}
     return ["\n".join([_root_line(root, branch), *_rows(branch, shared, "")]) for root, branch in sorted(roots.items())]
 
 
 def _root_line(root: str, branch: _Branch) -> str:
-    nodes = sorted({path.numa_node for _, path in _all_leaves(branch)} - {-1})
+    nodes = sorted({path.numa_node for path in _all_paths(branch)} - {-1})
     numa = f"  NUMA {', '.join(str(node) for node in nodes)}" if nodes else ""
     return f"root complex {root}{numa}" if root else "root complex unknown"
 
@@ -129,7 +138,7 @@ def _rows(branch: _Branch, shared: dict[str, list[int]], indent: str) -> Iterabl
     items: list[tuple[str, _Branch | None]] = [
         (_switch_line(child, shared), child) for child in branch.branches.values()
     ]
-    items += [(_card_line(card, path), None) for card, path in branch.leaves]
+    items += [(_card_line(card, path, state), None) for card, path, state in branch.leaves]
     for position, (line, child) in enumerate(items):
         last = position == len(items) - 1
         yield f"{indent}{'└─' if last else '├─'} {line}"
@@ -145,21 +154,30 @@ def _switch_line(branch: _Branch, shared: dict[str, list[int]]) -> str:
     return f"bridge {hop.address}  {_state(hop)}  {noun}"
 
 
-def _card_line(card: Card, path: CardPath) -> str:
-    state = _state(path.hops[0]) if path.hops else "link state: ask the driver (gpumon doctor)"
+def _card_line(card: Card, path: CardPath, state: str) -> str:
     lost = f"  {card.fault.value.upper()}" if card.fault else ""
     return f"card {card.identity.index}  {card.identity.name}  {path.address}  {state}{lost}"
 
 
 def _state(hop: LinkHop) -> str:
-    """Return negotiated and maximum link of a hop, and why they differ where that is no fault."""
+    """Return negotiated and maximum link of a bridge. It does not sleep: less than its maximum is a finding."""
     if hop.virtual:
         return "virtual link (says nothing about the wire)"
     now = f"gen{hop.current_generation or '?'} x{hop.current_width or '?'}"
     most = f"gen{hop.max_generation} x{hop.max_width}"
+    return now if now == most else f"{now} of {most}  BELOW ITS MAXIMUM"
+
+
+def _own_state(path: CardPath, readings: Mapping[str, float]) -> str:
+    """Return negotiated and maximum link of a card, and why they differ where that is no fault."""
+    link = card_link(path, readings)
+    if link is None:
+        return "link unknown"
+    now = f"gen{link.generation or '?'} x{link.width or '?'}"
+    most = f"gen{link.max_generation} x{link.max_width}"
     if now == most:
         return now
-    if hop.current_width and hop.current_width < hop.max_width:
+    if 0 < link.width < link.max_width:
         return f"{now} of {most}  NARROW"
     return f"{now} of {most} (the generation falls at idle)"
 
@@ -219,6 +237,8 @@ def _matrix(cards: Sequence[Card], topology: Topology) -> str:
     legend = ", ".join(f"{name} {meaning}" for name, meaning in _PATHS if any(path.startswith(name) for path in used))
     reasons = sorted({pair.p2p for pair in topology.p2p} - {"ok"})
     why = f"\n  Reasons given: {', '.join(reasons)}." if reasons else ""
+    if topology.flat:
+        why += "\n  The ways are those of the tree seen from here, which is not the machine's."
     return "\n".join(
         [
             "Peer access as the driver says it (a claim, not a measurement; ok = cards talk directly):",
@@ -238,8 +258,9 @@ def _foreign(topology: Topology) -> str:
     return "\n".join(["Cards that NVML does not serve:", *lines]) if lines else ""
 
 
-def _card_document(card: Card, path: CardPath | None) -> dict[str, object]:
+def _card_document(card: Card, path: CardPath | None, readings: Mapping[str, float]) -> dict[str, object]:
     hops = path.hops if path else ()
+    link = card_link(path, readings)
     known = [hop for hop in hops if not math.isnan(hop_bytes_per_second(hop))]
     least = min(known, key=hop_bytes_per_second) if known else None
     return {
@@ -250,6 +271,14 @@ def _card_document(card: Card, path: CardPath | None) -> dict[str, object]:
         "fault": card.fault.value if card.fault else None,
         "root": (path.root if path else "") or None,
         "numa_node": path.numa_node if path and path.numa_node >= 0 else None,
+        "link": None
+        if link is None
+        else {
+            "generation": link.generation or None,
+            "width": link.width or None,
+            "max_generation": link.max_generation,
+            "max_width": link.max_width,
+        },
         "hops": [_hop_document(hop) for hop in hops],
         "narrowest_hop": least.address if least else None,
         "ceiling_bytes_per_second": hop_bytes_per_second(least) if least else None,
@@ -278,7 +307,7 @@ def _indices(cards: Sequence[Card]) -> dict[str, int]:
     return {card.identity.uuid: card.identity.index for card in cards}
 
 
-def _all_leaves(branch: _Branch) -> Iterable[tuple[Card, CardPath]]:
-    yield from branch.leaves
+def _all_paths(branch: _Branch) -> Iterable[CardPath]:
+    yield from (path for _, path, _ in branch.leaves)
     for child in branch.branches.values():
-        yield from _all_leaves(child)
+        yield from _all_paths(child)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpumon.doctor.examination import Examination
-from gpumon.doctor.rates import hop_bytes_per_second, hop_words, link_words
+from gpumon.doctor.rates import CardLink, card_link, hop_bytes_per_second, hop_words, link_words, whole
 from gpumon.doctor.result import Result, passed, warned
 from gpumon.model.card import Card
 from gpumon.model.topology import CardPath, LinkHop, P2p
@@ -20,11 +19,12 @@ _NARROW_REMEDY = (
 
 def link_state(examination: Examination) -> tuple[Result, ...]:
     """Each card's own link runs at the width and can reach the generation that card and slot allow."""
-    return tuple(
-        _card_link(examination, card, path)
-        for card, path in _cards_with_paths(examination)
-        if card.fault is None and _link(examination, card, path) is not None
-    )
+    results = []
+    for card, path in _cards_with_paths(examination):
+        link = card_link(path, examination.readings.get(card.identity.uuid, {}))
+        if card.fault is None and link is not None:
+            results.append(_card_link(examination, card, path, link))
+    return tuple(results)
 
 
 def tree(examination: Examination) -> tuple[Result, ...]:
@@ -52,6 +52,17 @@ def tree(examination: Examination) -> tuple[Result, ...]:
         )
         for card, path in _cards_with_paths(examination)
         for hop in _narrower_above(path)
+    ]
+    results += [
+        warned(
+            "pci tree",
+            f"The link of {hop.address} runs at gen{hop.current_generation} x{hop.current_width}, it can do "
+            f"gen{hop.max_generation} x{hop.max_width}.",
+            "A switch's link does not sleep as a card's does. Look again under load, then at the BIOS, the cable and "
+            "the backplane.",
+        )
+        for hop in {hop.address: hop for path in topology.paths for hop in path.hops[1:]}.values()
+        if _below_maximum(hop)
     ]
     for uplink in topology.uplinks:
         cards = _numbers(examination, uplink.uuids)
@@ -150,41 +161,21 @@ def peer_access(examination: Examination) -> tuple[Result, ...]:
     )
 
 
-def _card_link(examination: Examination, card: Card, path: CardPath) -> Result:
-    generation, width, max_generation, max_width = _link(examination, card, path) or (0, 0, 0, 0)
+def _card_link(examination: Examination, card: Card, path: CardPath, link: CardLink) -> Result:
     name = f"Card {card.identity.index} ({path.address or card.identity.pci_address})"
-    if 0 < width < max_width:
-        return warned("link", f"{name} runs at x{width}, card and slot can do x{max_width}.", _NARROW_REMEDY)
+    if 0 < link.width < link.max_width:
+        return warned("link", f"{name} runs at x{link.width}, card and slot can do x{link.max_width}.", _NARROW_REMEDY)
     own_width = next((gpu.max_width for gpu in examination.topology.pci_gpus if gpu.address == path.address), 0)
-    if 0 < max_width < own_width:
-        return warned("link", f"{name} could do x{own_width}, its slot gives x{max_width}.", _NARROW_REMEDY)
-    own_generation = _reading(examination, card, "card_generation_max")
-    if 0 < max_generation < own_generation:
-        return warned(
-            "link",
-            f"{name} could do gen{own_generation}, slot or BIOS allow gen{max_generation}.",
-            _NARROW_REMEDY,
-        )
-    asleep = f", now gen{generation} (falls at idle, not a fault)" if 0 < generation < max_generation else ""
-    return passed("link", f"{name}: {link_words(max_generation, max_width)}{asleep}.")
-
-
-def _link(examination: Examination, card: Card, path: CardPath) -> tuple[int, int, int, int] | None:
-    """Return (generation, width, maximum generation, maximum width) of a card's own link, None when unknown.
-
-    The tree knows both ends; in a virtual machine only the driver does.
-    """
-    if path.hops and not path.hops[0].virtual:
-        hop = path.hops[0]
-        return hop.current_generation, hop.current_width, hop.max_generation, hop.max_width
-    keys = ("link_generation", "link_width_lanes", "link_generation_max", "link_width_max_lanes")
-    now, width, most, widest = (_reading(examination, card, key) for key in keys)
-    return (now, width, most, widest) if most and widest else None
-
-
-def _reading(examination: Examination, card: Card, key: str) -> int:
-    value = examination.readings.get(card.identity.uuid, {}).get(key, math.nan)
-    return 0 if math.isnan(value) else int(value)
+    if link.max_width < own_width:
+        return warned("link", f"{name} could do x{own_width}, its slot gives x{link.max_width}.", _NARROW_REMEDY)
+    own_generation = whole(examination.readings.get(card.identity.uuid, {}), "card_generation_max")
+    if link.max_generation < own_generation:
+        sentence = f"{name} could do gen{own_generation}, slot or BIOS allow gen{link.max_generation}."
+        return warned("link", sentence, _NARROW_REMEDY)
+    asleep = (
+        f", now gen{link.generation} (falls at idle, not a fault)" if 0 < link.generation < link.max_generation else ""
+    )
+    return passed("link", f"{name}: {link_words(link.max_generation, link.max_width)}{asleep}.")
 
 
 def _cards_with_paths(examination: Examination) -> Iterator[tuple[Card, CardPath]]:
@@ -203,6 +194,12 @@ def _narrower_above(path: CardPath) -> Iterator[LinkHop]:
     for hop in path.hops[1:]:
         if not hop.virtual and hop_bytes_per_second(hop) < own:
             yield hop
+
+
+def _below_maximum(hop: LinkHop) -> bool:
+    return not hop.virtual and (
+        0 < hop.current_width < hop.max_width or 0 < hop.current_generation < hop.max_generation
+    )
 
 
 def _is_bad(counts: Mapping[str, float], minutes: float) -> bool:
