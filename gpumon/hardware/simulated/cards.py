@@ -59,6 +59,7 @@ class Abilities:
     power_instant: bool
     power_average_s: float  # what GetPowerUsage averages over; 0: instantaneous (GA100 and older)
     power_window_s: float  # what one instantaneous sample integrates over
+    power_refresh_s: float  # how often a new one is made
     bus_busy: bool  # GetDynamicPstatesInfo fills the bus domain
     ecc: str  # unsupported, disabled, enabled
     memory_temperature: bool
@@ -91,16 +92,16 @@ class CardSpec:
 
 
 # GeForce since Ada: byte counters were seen on an RTX 5090 and an L40S; older cards are modelled without.
-_GEFORCE_ADA = Abilities(32, False, True, 1.0, 0.025, True, "disabled", False, 0.167)
-_GEFORCE_BLACKWELL = Abilities(32, False, True, 1.0, 0.025, True, "unsupported", False, 0.167)
-_GEFORCE_AMPERE = Abilities(0, False, True, 1.0, 0.1, True, "unsupported", False, 0.167)
-_GEFORCE_TURING = Abilities(0, False, True, 0.0, 0.1, True, "unsupported", False, 0.167)
-_PRO_ADA = Abilities(32, False, True, 1.0, 0.025, False, "enabled", False, 0.167)
-_PRO_AMPERE = Abilities(0, False, True, 1.0, 0.1, False, "enabled", False, 0.167)
-_PRO_BLACKWELL = Abilities(32, True, True, 1.0, 0.025, False, "disabled", False, 0.167)
+_GEFORCE_ADA = Abilities(32, False, True, 1.0, 0.025, 0.02, True, "disabled", False, 0.167)
+_GEFORCE_BLACKWELL = Abilities(32, False, True, 1.0, 0.025, 0.02, True, "unsupported", False, 0.167)
+_GEFORCE_AMPERE = Abilities(0, False, True, 1.0, 0.1, 0.02, True, "unsupported", False, 0.167)
+_GEFORCE_TURING = Abilities(0, False, True, 0.0, 0.1, 0.02, True, "unsupported", False, 0.167)
+_PRO_ADA = Abilities(32, False, True, 1.0, 0.025, 0.02, False, "enabled", False, 0.167)
+_PRO_AMPERE = Abilities(0, False, True, 1.0, 0.1, 0.02, False, "enabled", False, 0.167)
+_PRO_BLACKWELL = Abilities(32, True, True, 1.0, 0.025, 0.02, False, "disabled", False, 0.167)
 # A100 and H100 look at a quarter of the time only (arXiv 2312.02741): 25 ms of every 100 ms.
-_GA100 = Abilities(0, False, True, 0.0, 0.025, False, "enabled", True, 0.5)
-_HOPPER = Abilities(32, True, True, 1.0, 0.025, False, "enabled", True, 0.5)
+_GA100 = Abilities(0, False, True, 0.0, 0.025, 0.1, False, "enabled", True, 0.5)
+_HOPPER = Abilities(32, True, True, 1.0, 0.025, 0.1, False, "enabled", True, 0.5)
 
 CARDS: dict[str, CardSpec] = {
     "rtx2080ti": CardSpec(

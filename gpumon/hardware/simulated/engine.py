@@ -47,10 +47,15 @@ class Engine:
         self.now = 0.0
         self._calendar: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
+        self._unsettled: list[Callable[[], None]] = []
 
     def at(self, time_s: float, action: Callable[[], None]) -> None:
         """Run `action` at the given time; actions of one instant run in the order they were asked for."""
         heapq.heappush(self._calendar, (time_s, next(self._order), action))
+
+    def before_time_moves(self, action: Callable[[], None]) -> None:
+        """Run `action` once everything that happens at the present instant has happened."""
+        self._unsettled.append(action)
 
     def start(self, program: Program) -> Signal:
         """Run a program from now on. The returned signal is fired when it ends."""
@@ -61,9 +66,16 @@ class Engine:
     def run_until(self, time_s: float) -> None:
         """Let everything happen that happens up to and including `time_s`."""
         calendar = self._calendar
-        while calendar and calendar[0][0] <= time_s:
-            self.now, _, action = heapq.heappop(calendar)
-            action()
+        while True:
+            if self._unsettled and not (calendar and calendar[0][0] <= self.now):
+                unsettled, self._unsettled = self._unsettled, []
+                for action in unsettled:
+                    action()
+            elif calendar and calendar[0][0] <= time_s:
+                self.now, _, action = heapq.heappop(calendar)
+                action()
+            else:
+                break
         self.now = max(self.now, time_s)
 
     def _advance(self, program: Program, done: Signal) -> None:

@@ -37,20 +37,32 @@ class Slot:
     card: CardSpec
     socket: int = 0
     switch: int = -1  # number of the shared switch; -1: directly at a root port
-    generation: int = 0  # as trained under load; 0: what the card can do
+    slot_generation: int = 0  # what the slot can do; 0: as much as the card
+    slot_lanes: int = 0
+    generation: int = 0  # as trained under load; 0: what card and slot can do
     lanes: int = 0
-    hop_generation: int = 0  # a narrower hop between the card's slot and the root (riser, chipset); 0: none
+    hop_generation: int = 0  # a narrower hop between the slot and the root (riser, chipset); 0: none
     hop_lanes: int = 0
+
+    @property
+    def generation_max(self) -> int:
+        """What card and slot can do together."""
+        return min(self.slot_generation or self.card.generation, self.card.generation)
+
+    @property
+    def lanes_max(self) -> int:
+        """The width card and slot can do together."""
+        return min(self.slot_lanes or self.card.lanes, self.card.lanes)
 
     @property
     def trained_generation(self) -> int:
         """The generation the card's own link shows under load."""
-        return self.generation or self.card.generation
+        return self.generation or self.generation_max
 
     @property
     def trained_lanes(self) -> int:
         """The width of the card's own link."""
-        return self.lanes or self.card.lanes
+        return self.lanes or self.lanes_max
 
     @property
     def wire_bytes_per_second(self) -> float:
@@ -168,7 +180,7 @@ class Fabric:
                 transfer.version += 1
                 transfer.done.fire()
 
-        self.engine.at(self.engine.now + max(transfer.left, 0.0) / transfer.rate, end)
+        self.engine.at(self.engine.now + max(transfer.left, 0.0) / max(transfer.rate, 1.0), end)
 
     def _share(self) -> None:
         """Give every active transfer its max-min fair rate (progressive filling)."""
@@ -284,7 +296,7 @@ def peer_access(slots: Sequence[Slot], members: Sequence[int], host: HostSpec) -
 def ring(slots: Sequence[Slot], members: Sequence[int], host: HostSpec, transport: str = "") -> Route:
     """Return the route of a ring collective in which every member sends and receives one byte per byte.
 
-    `transport` "sockets" forces the network path over loopback; "staging" forbids peer access and NVLink.
+    `transport` "sockets" forces the network path over loopback, "staging" forbids peer access and NVLink.
     """
     build = _RouteBuilder(slots)
     if transport == "" and nvlink_joins(slots, members, host):

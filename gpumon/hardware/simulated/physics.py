@@ -98,10 +98,11 @@ class CardState:
     _rates: list[float] = field(default_factory=list)
     _busy_until_s: float = 0.0
     _clock_ratio: float = 1.0
+    _unsettled: bool = False
 
     def __post_init__(self) -> None:
         self.temperature = self.conditions.ambient_celsius + self.card.watts.floor * self._celsius_per_watt
-        self.settle()
+        self._settle()
         self.engine.at(self.engine.now + _HEARTBEAT_S, self._beat)
 
     @property
@@ -134,7 +135,13 @@ class CardState:
             kernel.since = now
 
     def settle(self) -> None:
-        """Work out what the card does from now on."""
+        """Have what the card does from now on worked out, once for all changes of this instant."""
+        if not self._unsettled:
+            self._unsettled = True
+            self.engine.before_time_moves(self._settle)
+
+    def _settle(self) -> None:
+        self._unsettled = False
         now = self.engine.now
         busy = bool(self.kernels or self.transfers or self.waiting)
         if busy:

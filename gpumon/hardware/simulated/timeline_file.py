@@ -56,7 +56,7 @@ Channels, in order (rate; integral)
     19 sw_thermal          the same for software thermal slowdown; seconds
     20 hw_thermal          the same for hardware thermal slowdown; seconds
     21 hw_power_brake      the same for the power brake; seconds
-    22 gpu_idle            1 while the "GPU idle" clock reason is set; seconds
+    22 gpu_idle            1 once nothing has run for 10 s: clocks and link fall, the "GPU idle" reason is set; seconds
 
     The clock event reasons at x are the bits of channels 18-22 whose rate is 1: 0x4, 0x20, 0x40, 0x80 and 0x1;
     hw_slowdown 0x8 is set together with 0x40 or 0x80.
@@ -99,12 +99,15 @@ Keys of `card` (booleans are 0 or 1; a key that a card lacks is not written):
                bus domain of GetDynamicPstatesInfo), ecc (unsupported, disabled, enabled), memory_temperature,
                nvlink_links, nvlink_version, nvlink_bytes_per_second (usable, one direction, all active links), mig
     sensors    window_s (0.02), power_average_s (what GetPowerUsage and field 185 average over; 0: instantaneous),
-               power_lag_s and power_window_s (an instantaneous sample taken at x is the mean electrical power over
-               [x - lag - window, x - lag]), power_gain and power_offset_watts (this board's own error:
+               power_refresh_s, power_lag_s and power_window_s (an instantaneous sample taken at x is the mean
+               electrical power over [r - lag - window, r - lag], r being the last multiple of power_refresh_s up to
+               x; before t = 0 the power of t = 0 holds), power_gain and power_offset_watts (this board's own error:
                reading = gain * power + offset), power_noise_watts (standard deviation), power_quantum_watts,
-               ring_busy_s and ring_idle_s (spacing of power ring samples; idle spacing once no kernel ran for 10 s),
+               ring_busy_s and ring_idle_s (the power ring has a sample at every multiple of ring_busy_s, but only at
+               multiples of ring_idle_s while gpu_idle is 1),
                ring_length (119), energy_refresh_s (0.1: the energy counter shows the integral at the last multiple),
-               utilization_ring_s (0.139) and utilization_ring_length (72), utilization_period_s (what
+               utilization_ring_s (0.139: a sample at every multiple, the mean since the one before) and
+               utilization_ring_length (72), utilization_period_s (what
                GetUtilizationRates averages over)
 """
 

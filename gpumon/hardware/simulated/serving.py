@@ -1,0 +1,215 @@
+"""Inference servers: prompts and tokens, tensor parallel, split by layers, partly in host memory, with lulls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpumon.hardware.simulated import work
+from gpumon.hardware.simulated.engine import Program, all_of
+from gpumon.hardware.simulated.fabric import RX, TX
+from gpumon.hardware.simulated.job import Group, Job
+from gpumon.hardware.simulated.physics import Work
+from gpumon.hardware.simulated.timeline import Label
+from gpumon.hardware.simulated.work import Model
+
+# Tokens are generated in stretches of about this length: one token is shorter than any sensor sees.
+_DECODE_STRETCH_S = 40e-3
+_FINEST_PHASE_S = 6e-3
+# Launching a token's kernels and picking the next token; CUDA graphs hide most of the launches.
+_TOKEN_HOST_S = 0.4e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server and its traffic."""
+
+    model: Model
+    split: str  # tp, layers, single
+    batch: int = 16  # requests answered at once
+    prompt_tokens: int = 1024
+    output_tokens: int = 256
+    prompt_chunk: int = 4096  # tokens in one forward pass of prompts
+    weight_bytes: float = 0.0  # 0: 2 bytes a parameter; quantized weights are smaller
+    context_tokens: int = 1500  # mean length of what attention reads while generating
+    busy_seconds: float = float("inf")  # traffic comes for about this long, then
+    lull_seconds: float = 0.0  # none for about this long
+    host_share: float = 0.0  # share of the weights that stays in host memory (experts computed by the CPU)
+    prompts_only: bool = False  # embedding, scoring, or a prompt-heavy mix
+    transport: str = ""
+    jitter: float = 0.02
+
+    @property
+    def weights(self) -> float:
+        """Bytes of all weights."""
+        return self.weight_bytes or self.model.weight_bytes()
+
+
+class Server:
+    """A server's cards at work. Every rank runs `serve`; with a split by layers rank 0 drives all cards."""
+
+    def __init__(self, job: Job, plan: Serving) -> None:
+        self.job = job
+        self.plan = plan
+        self.group = Group(job, range(job.size), plan.transport)
+        self.card = job.cards[0].card
+        self._next_lull_s = job.engine.now + self._about(plan.busy_seconds)
+        self._lull_of_turn: dict[int, float] = {}
+
+    def serve(self, rank: int) -> Program:
+        """Answer requests until the job ends."""
+        if self.plan.split == "layers" and rank > 0:
+            return
+        turn = 0
+        while self.job.goes_on(turn):
+            yield from self._lull(rank, turn)
+            if self.plan.split == "layers":
+                yield from self._layers()
+            elif self.plan.host_share > 0:
+                yield from self._from_host_memory(rank)
+            else:
+                yield from self._prompts(rank)
+                if not self.plan.prompts_only:
+                    yield from self._tokens(rank)
+            if rank == 0:
+                self.job.log.optimizer_steps_s.append(self.job.engine.now)
+                self.job.log.samples += self.plan.batch * self.plan.output_tokens
+            turn += 1
+
+    def _lull(self, rank: int, turn: int) -> Program:
+        """Stand still while no request comes: settled once for each turn, since traffic stops for all cards."""
+        now = self.job.engine.now
+        if turn not in self._lull_of_turn:
+            self._lull_of_turn = {turn: now}
+            if now >= self._next_lull_s:
+                self._lull_of_turn[turn] = now + self._about(self.plan.lull_seconds)
+                self._next_lull_s = self._lull_of_turn[turn] + self._about(self.plan.busy_seconds)
+        until = self._lull_of_turn[turn]
+        if until > now:
+            yield from self.job.idle(rank, Label.IDLE, until - now)
+
+    def _about(self, seconds: float) -> float:
+        return seconds * self.job.rng.uniform(0.5, 1.5)
+
+    def _prompts(self, rank: int) -> Program:
+        plan, job = self.plan, self.job
+        tokens = plan.batch * plan.prompt_tokens
+        while tokens > 0:
+            chunk = min(plan.prompt_chunk, tokens)
+            tokens -= chunk
+            seconds = work.prefill_seconds(self.card, plan.model, chunk, job.size)
+            pieces = max(1, min(plan.model.layers, int(seconds / _FINEST_PHASE_S)))
+            layers = plan.model.layers / pieces
+            for _ in range(pieces):
+                yield job.kernel(rank, work.prefill(), seconds / pieces)
+                if job.size > 1:
+                    part = 2 * (job.size - 1) / job.size
+                    sent = 2 * layers * chunk * plan.model.hidden * 2 * part
+                    yield self.group.queue(rank, sent, max(1, round(2 * layers)))
+
+    def _tokens(self, rank: int) -> Program:
+        plan, job = self.plan, self.job
+        token, token_s = self._token()
+        left = plan.output_tokens
+        stretch = max(1, round(_DECODE_STRETCH_S / token_s))
+        while left > 0:
+            count = min(stretch, left)
+            left -= count
+            yield job.kernel(rank, token, count * token_s)
+            if job.size > 1:
+                yield self.group.barrier(rank)
+
+    def _token(self) -> tuple[Work, float]:
+        """Return what one token does to a card, as one blended work, and how long it takes."""
+        plan, job = self.plan, self.job
+        cache = plan.batch * plan.context_tokens * plan.model.cache_bytes_per_token()
+        memory_s = work.decode_seconds(self.card, plan.weights, cache, job.size)
+        parts = [(work.streaming(self.card), memory_s), (work.launch_bound(0.2), _TOKEN_HOST_S)]
+        if job.size > 1:
+            route = self.group.route
+            latency_s = 2 * plan.model.layers * route.latency_s
+            sent = 2 * plan.model.layers * plan.batch * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
+            bytes_s = sent / job.fabric.solo_rate(route)
+            exchange_s = latency_s + bytes_s
+            counts = route.cards[job.cards[0].index]
+            rate = sent / exchange_s
+            label = Label.LATENCY if latency_s > bytes_s else Label.OWN_LINK
+            moving = work.exchange(self.card, rate * counts[RX], rate * counts[TX], rate * counts[2], label)
+            parts.append((moving, exchange_s))
+        return work.blend(parts), sum(seconds for _, seconds in parts)
+
+    def _layers(self) -> Program:
+        """Layers spread over the cards: for each token the cards take turns, each for its share."""
+        plan, job = self.plan, self.job
+        tokens = plan.batch * plan.prompt_tokens
+        seconds = work.prefill_seconds(self.card, plan.model, tokens, 1)
+        for at in range(job.size):
+            for card in job.cards:
+                card.change(host_label=Label.BUBBLE)
+            yield job.kernel(at, work.prefill(), seconds / job.size)
+            if at + 1 < job.size:
+                yield job.send(at, at + 1, tokens * plan.model.hidden * 2)
+        cache = plan.batch * plan.context_tokens * plan.model.cache_bytes_per_token()
+        memory_s = work.decode_seconds(self.card, plan.weights, cache, 1)
+        hops_s = (job.size - 1) * 60e-6
+        token_s = memory_s + _TOKEN_HOST_S + hops_s
+        share = memory_s / job.size / token_s
+        turn = work.blend(
+            [(work.streaming(self.card), share), (_standing_still(), 1.0 - share)],
+        )
+        left = plan.output_tokens
+        stretch = max(1, round(_DECODE_STRETCH_S / token_s))
+        while left > 0:
+            count = min(stretch, left)
+            left -= count
+            yield all_of([job.kernel(at, turn, count * token_s) for at in range(job.size)])
+
+    def _from_host_memory(self, rank: int) -> Program:
+        """Some weights live in host memory: prompts pull them over the link, tokens are computed there by the CPU."""
+        plan, job = self.plan, self.job
+        held = plan.weights * plan.host_share
+        tokens = plan.batch * plan.prompt_tokens
+        feeding = rank == 0
+        pieces = 12
+        for _ in range(pieces):
+            copied = job.copy(rank, True, (held if feeding else 0.02 * held) / pieces, Label.OFFLOAD)
+            yield copied
+            seconds = work.prefill_seconds(self.card, plan.model, tokens, job.size)
+            yield job.kernel(rank, work.prefill(0.6), seconds / pieces)
+        on_card_s = work.decode_seconds(self.card, plan.weights - held, 0.0, job.size)
+        # A socket's memory feeds its CPUs at about 200 GB/s; a tenth of the experts is used for one token.
+        on_cpu_s = held * 0.1 / (200e9 * job.host.sockets)
+        share = on_card_s / (on_card_s + on_cpu_s)
+        link = 0.25e9 / job.size
+        waiting = Work(
+            power=0.0,
+            sm=0.0,
+            tensor=0.0,
+            dram=0.0,
+            memory_controller=0.0,
+            labels={Label.OFFLOAD: 1.0},
+            kernel=0.03,
+            rx=link,
+            tx=link * 0.4,
+            clock_bound=0.0,
+        )
+        turn = work.blend([(work.streaming(self.card), share), (waiting, 1.0 - share)])
+        left = plan.output_tokens
+        while left > 0:
+            left -= 8
+            seconds = 8 * (on_card_s + on_cpu_s)
+            job.rank_cpu[rank].add(job.engine.now, job.engine.now + seconds, 0.6 * job.host.cpus / job.size * seconds)
+            yield job.kernel(rank, turn, seconds)
+        yield self.group.barrier(rank)
+
+
+def _standing_still() -> Work:
+    return Work(
+        power=0.0,
+        sm=0.0,
+        tensor=0.0,
+        dram=0.0,
+        memory_controller=0.0,
+        labels={Label.BUBBLE: 1.0},
+        kernel=0.0,
+        clock_bound=0.0,
+    )
