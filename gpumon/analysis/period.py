@@ -1,0 +1,187 @@
+"""The period of a job's repeating work, from the common signal of its cards.
+
+Each signal (power, link traffic, utilization) is summed over the cards, because synchronous jobs reinforce each other
+and noise does not, and put on a grid of real timestamps, 25 Hz at most. The slow part is removed first: the strongest
+raw peak of a training run is its checkpoint cycle. A period explains a spectrum when the peaks stand on its multiples;
+among those that explain it, the shortest wins. Only the winning peak is refined by Lomb-Scargle on the real times: at
+10 Hz a period of 0.467 s never falls on the grid, and a correlation over lags would say 1.4 s.
+
+A number is given only where two signals, or two halves of the cards or of the time, agree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpumon.model.samples import Floats
+
+GRID_S = 0.04  # 25 Hz
+SLOW_S = 12.0  # running mean that is removed; periods above half of it would be the filter's own
+LONGEST_S = 6.0
+FEWEST_CYCLES = 6
+FEWEST_POINTS = 60
+PEAKS = 8  # tallest, that are tried as the base or one of its first multiples
+DIVISORS = (1, 2, 3, 4)
+OF_TALLEST = 0.15  # of the tallest peak's power: weaker ones are beats of the sensor's own refresh
+TOOTH = 2  # bins either side of a multiple: the width of a Hann window's peak
+EXPLAINED = 0.45  # of the power that stands out from the floor
+NEARLY = 0.7  # of what the best base explains: then the shorter period is the step and the rest is its envelope
+FLOOR = 5.0  # times the median of the spectrum stands out
+AGREE = 0.03
+REFINE = 21  # frequencies tried around the winner
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One kind of samples of all cards: times and values, shape (n,), and how often the source renews them."""
+
+    name: str
+    cards: tuple[tuple[Floats, Floats], ...]
+    refresh_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    t_s: Floats  # mean real time of the samples in each point
+    value: Floats
+    pace_s: float
+
+
+def _grid(cards: tuple[tuple[Floats, Floats], ...]) -> _Grid | None:
+    """Return the sum over cards on one grid of mean timestamps, without its slow part; None where it is too little."""
+    cards = tuple((t, v) for t, v in cards if t.size >= FEWEST_POINTS)
+    if not cards:
+        return None
+    begin = max(float(t[0]) for t, _ in cards)
+    end = min(float(t[-1]) for t, _ in cards)
+    spacing = max(float(np.median(np.diff(t))) for t, _ in cards)
+    pace_s = max(GRID_S, spacing)
+    points = int((end - begin) / pace_s)
+    if points < FEWEST_POINTS:
+        return None
+    total = np.zeros(points)
+    stamps, counted = np.zeros(points), np.zeros(points)
+    for t, v in cards:
+        place = ((t - begin) / pace_s).astype(np.intp)
+        inside = (place >= 0) & (place < points)
+        place, values, times = place[inside], v[inside], t[inside]
+        count = np.bincount(place, minlength=points)
+        sums = np.bincount(place, weights=values, minlength=points)
+        filled = count > 0
+        if filled.sum() < 0.5 * points:
+            return None
+        mean = np.interp(np.arange(points), np.flatnonzero(filled), sums[filled] / count[filled])
+        scale = float(mean.std())
+        if scale > 0.0:
+            total += (mean - mean.mean()) / scale
+        stamps += np.bincount(place, weights=times, minlength=points)
+        counted += count
+    middle = begin + (np.arange(points) + 0.5) * pace_s
+    times = np.where(counted > 0, stamps / np.maximum(counted, 1), middle)
+    return _Grid(times, _without_slow_part(total, pace_s), pace_s)
+
+
+def _without_slow_part(values: Floats, pace_s: float) -> Floats:
+    width = min(values.size // 2, max(3, int(SLOW_S / pace_s)))
+    sums = np.cumsum(np.concatenate(([0.0], values)))
+    index = np.arange(values.size)
+    low = np.maximum(0, index - width // 2)
+    high = np.minimum(values.size, index + width // 2 + 1)
+    slow: Floats = (sums[high] - sums[low]) / (high - low)
+    return values - slow
+
+
+def _winner(grid: _Grid, shortest_s: float) -> float:
+    """Return the base frequency whose multiples explain the spectrum, hertz; NaN where none does."""
+    spectrum = np.abs(np.fft.rfft(grid.value * np.hanning(grid.value.size))) ** 2
+    step_hz = 1.0 / (grid.value.size * grid.pace_s)
+    first = max(2, math.ceil(1.0 / LONGEST_S / step_hz))
+    if spectrum.size <= first + 4:
+        return math.nan
+    spectrum[:first] = 0.0
+    floor = max(FLOOR * float(np.median(spectrum[first:])), OF_TALLEST * float(spectrum.max()))
+    above = np.where(spectrum > floor, spectrum, 0.0)
+    total = float(above.sum())
+    if total <= 0.0:
+        return math.nan
+    inner = above[1:-1]
+    tops = np.flatnonzero((inner > 0) & (inner >= above[:-2]) & (inner > above[2:])) + 1
+    tops = tops[np.argsort(above[tops])[-PEAKS:]]
+    bases = [
+        _peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS
+    ]
+    tried = [(base, _explained(above, base)) for base in bases if _possible(base, first, step_hz, shortest_s)]
+    most = max((share for _, share in tried), default=0.0)
+    if most < EXPLAINED:
+        return math.nan
+    return step_hz * max(base for base, share in tried if share >= NEARLY * most)
+
+
+def _possible(base: float, first: int, step_hz: float, shortest_s: float) -> bool:
+    return base >= max(first, FEWEST_CYCLES) and base * step_hz * shortest_s <= 1.0
+
+
+def _explained(above: Floats, base: float) -> float:
+    """Return the share of the standing-out power on the multiples of a base, less what so many teeth catch by chance."""
+    teeth = np.rint(base * np.arange(1, int((above.size - TOOTH - 1) / base) + 1)).astype(np.intp)
+    summed = np.cumsum(np.concatenate(([0.0], above)))
+    caught = float((summed[teeth + TOOTH + 1] - summed[teeth - TOOTH]).sum()) / float(summed[-1])
+    chance = min(1.0, (2 * TOOTH + 1) * teeth.size / above.size)
+    return (caught - chance) / max(1.0 - chance, 1e-6)
+
+
+def _peak_place(spectrum: Floats, top: int) -> float:
+    """Return the place of a peak between bins, by a parabola through the logarithms of three."""
+    left, middle, right = (math.log(max(float(spectrum[top + d]), 1e-300)) for d in (-1, 0, 1))
+    bend = left - 2 * middle + right
+    return top if bend >= 0.0 else top + min(0.5, max(-0.5, 0.5 * (left - right) / bend))
+
+
+def _refined(grid: _Grid, hertz: float) -> float:
+    """Return the frequency that fits the real times best near the winner. Source: Lomb-Scargle, two harmonics."""
+    width = 0.6 / (grid.t_s[-1] - grid.t_s[0])
+    tried = hertz + width * np.linspace(-1.0, 1.0, REFINE)
+    shifted = grid.t_s - grid.t_s[0]
+    phase = np.exp(-2j * math.pi * np.outer(tried, shifted))
+    power = np.abs(phase @ grid.value) ** 2
+    if 2.0 * hertz < 0.5 / grid.pace_s:
+        power = power + np.abs((phase * phase) @ grid.value) ** 2
+    return float(tried[int(power.argmax())])
+
+
+def of_signal(signal: Signal, cards: slice = slice(None)) -> float:
+    """Return the period of one signal over some of the cards, seconds; NaN where none is clear."""
+    grid = _grid(signal.cards[cards])
+    if grid is None:
+        return math.nan
+    shortest_s = max(3.0 * grid.pace_s, 2.0 * signal.refresh_s)
+    hertz = _winner(grid, shortest_s)
+    return math.nan if math.isnan(hertz) else 1.0 / _refined(grid, hertz)
+
+
+def _half_of_the_time(signal: Signal) -> Signal:
+    return Signal(signal.name, tuple((t[t.size // 2 :], v[v.size // 2 :]) for t, v in signal.cards), signal.refresh_s)
+
+
+def find(signals: tuple[Signal, ...]) -> float:
+    """Return the period of the job's work in seconds; NaN where it is not clear."""
+    found = {signal.name: of_signal(signal) for signal in signals}
+    known = [(name, period) for name, period in found.items() if not math.isnan(period)]
+    for number, (_, period) in enumerate(known):
+        for _, other in known[number + 1 :]:
+            if abs(period - other) <= AGREE * period:
+                return (period + other) / 2
+    for signal in signals:
+        period = found[signal.name]
+        if math.isnan(period):
+            continue
+        if len(signal.cards) >= 4:
+            halves = (of_signal(signal, slice(0, None, 2)), of_signal(signal, slice(1, None, 2)))
+        else:
+            halves = (of_signal(_half_of_the_time(signal)), period)
+        if all(abs(half - period) <= AGREE * period for half in halves):
+            return period
+    return math.nan
