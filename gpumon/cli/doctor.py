@@ -16,6 +16,7 @@ from gpumon.config import Config, load
 from gpumon.doctor import bundle
 from gpumon.doctor.agreement import compare_sources
 from gpumon.doctor.checks import run_checks, worst
+from gpumon.doctor.driver_calls import driver_call_costs
 from gpumon.doctor.examination import Examination, examine
 from gpumon.doctor.measure import ClockMaker, call_costs, window_overlap
 from gpumon.doctor.report import Measurements, document, text
@@ -26,6 +27,8 @@ from gpumon.hardware.reader import NodeReader
 from gpumon.model.errors import ConfigError
 from gpumon.sampling.clocks import CountingClock, RealClock
 
+# Simulated jobs load for some seconds first; the doctor compares sources while they work.
+SIMULATED_START_S = 60.0
 EPILOG = (
     "Exit codes: 0 nothing failed (warnings may be there), 1 a check failed, 2 wrong usage. Takes about ten seconds."
 )
@@ -47,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     """Print checks and measurements; 1 when a check failed."""
     config, problems = _configuration(args.config)
     node = sources.simulated(args.simulate).node if args.simulate else sources.real(config).node
-    clock: ClockMaker = (lambda _card: CountingClock()) if args.simulate else (lambda _card: RealClock())
+    clock: ClockMaker = (
+        (lambda _card: CountingClock(SIMULATED_START_S)) if args.simulate else (lambda _card: RealClock())
+    )
     try:
         examination = examine(node, clock, check_config=lambda: problems)
         results = run_checks(examination)
@@ -79,6 +84,7 @@ def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> M
         return None
     return Measurements(
         costs=call_costs(node, cards, clock),
+        driver_calls=() if examination.facts.simulated else driver_call_costs(cards),
         overlap=window_overlap(node, cards, clock),
         agreement=compare_sources(node, cards, clock),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -11,9 +12,10 @@ from gpumon.doctor.examination import Examination
 from gpumon.doctor.measure import CallCost, CardCosts, Overlap
 from gpumon.doctor.result import Level, Result
 
+_COLUMNS = 110
 _VERDICTS = {
-    "overlap": "they overlap: each card can be watched in its own thread",
-    "queue": "they queue in the driver: gpumon limits windows to 0.25 s a second for the whole node",
+    "overlap": "they overlap",
+    "queue": "they queue in the driver",
     "partly": "they overlap in part",
     "unknown": "not measured",
 }
@@ -24,6 +26,7 @@ class Measurements:
     """What was measured on the node."""
 
     costs: tuple[CardCosts, ...] = ()
+    driver_calls: tuple[CardCosts, ...] = ()  # none on a simulated node
     overlap: tuple[Overlap, ...] = ()
     agreement: Agreement = field(default_factory=Agreement)
 
@@ -78,12 +81,19 @@ def _head(examination: Examination) -> str:
 
 def _checks(results: Sequence[Result]) -> str:
     width = max((len(row.check) for row in results), default=0)
+    indent = " " * (width + 8)
     lines = []
     for row in results:
-        lines.append(f"{row.level.value}  {row.check.ljust(width)}  {row.sentence}")
+        lines += _wrapped(row.sentence, f"{row.level.value}  {row.check.ljust(width)}  ", indent)
         if row.remedy:
-            lines.append(f"{' ' * (width + 8)}-> {row.remedy}")
+            lines += _wrapped(row.remedy, f"{indent}-> ", f"{indent}   ")
     return "\n".join(lines)
+
+
+def _wrapped(sentence: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        sentence, _COLUMNS, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _summary(results: Sequence[Result]) -> str:
@@ -98,7 +108,10 @@ def _tables(examination: Examination, measurements: Measurements) -> Iterable[st
     )
     for card in measurements.costs:
         rows = [["call", "median", "p95", "n", "asks the driver for"], *map(_cost_row, card.costs)]
-        yield f"Cost of calls, card {card.gpu} ({card.name}):\n{_table(rows)}"
+        yield f"Cost of a reader's calls, card {card.gpu} ({card.name}):\n{_table(rows)}"
+    for card in measurements.driver_calls:
+        rows = [["call", "median", "p95", "n"], *(_cost_row(cost)[:-1] for cost in card.costs)]
+        yield f"Cost of single driver calls, card {card.gpu} ({card.name}):\n{_table(rows)}"
     if measurements.overlap:
         rows = [["windows at once", "callers", "alone", "together", "so"]]
         rows += [
@@ -131,7 +144,7 @@ def _agreement(agreement: Agreement) -> Iterable[str]:
                 str(row.gpu),
                 _time(row.instant_update_s),
                 _time(row.ring_spacing_s),
-                row.remark or _time(row.averages_over_s),
+                row.remark or _span(row.averages_over_s),
                 ", ".join(f"{name} {watts:.1f} W" for name, watts in row.means_watts) or "-",
             ]
             for row in agreement.power
@@ -160,6 +173,10 @@ def _time(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _span(seconds: float) -> str:
+    return _time(seconds) if seconds else "nothing: it is the present value"
 
 
 def _number(value: float, form: str) -> str:

@@ -148,6 +148,11 @@ def test_capabilities_of_a_mixed_node_are_told_apart() -> None:
     assert "gpm (the card or driver has none)" in results[0].sentence
 
 
+def test_links_alike_share_a_line() -> None:
+    """Eight good links are one line, not eight."""
+    assert _only(make_examination(), "link").sentence == "Cards 0, 1: gen4 x16, 31.5 GB/s each way."
+
+
 def test_downtrained_width_is_a_finding() -> None:
     """x8 where card and slot can x16 is worth a look."""
     topology = make_topology(paths=(make_path(0, width=8), make_path(1)))
@@ -166,6 +171,7 @@ def test_idle_generation_is_no_finding() -> None:
     path = make_path(0)
     path = replace(path, hops=(replace(path.hops[0], current_generation=1),))
     result = _found(make_examination(topology=make_topology(paths=(path, make_path(1)))), "link")[0]
+    assert "Card 0:" in result.sentence
     assert result.level is Level.PASS
     assert "now gen1 (falls at idle" in result.sentence
 

@@ -18,13 +18,28 @@ _NARROW_REMEDY = (
 
 
 def link_state(examination: Examination) -> tuple[Result, ...]:
-    """Each card's own link runs at the width and can reach the generation that card and slot allow."""
-    results = []
+    """Each card's own link runs at the width and can reach the generation that card and slot allow.
+
+    Links that are fine and alike share a line.
+    """
+    fine: dict[str, list[str]] = {}
+    findings: list[Result] = []
     for card, path in _cards_with_paths(examination):
         link = card_link(path, examination.readings.get(card.identity.uuid, {}))
-        if card.fault is None and link is not None:
-            results.append(_card_link(examination, card, path, link))
-    return tuple(results)
+        if card.fault is not None or link is None:
+            continue
+        finding = _link_finding(examination, card, path, link)
+        if finding:
+            findings.append(warned("link", finding, _NARROW_REMEDY))
+        else:
+            fine.setdefault(_link_words(link), []).append(str(card.identity.index))
+    return (
+        *findings,
+        *(
+            passed("link", f"{'Card' if len(cards) == 1 else 'Cards'} {', '.join(cards)}: {words}.")
+            for words, cards in fine.items()
+        ),
+    )
 
 
 def tree(examination: Examination) -> tuple[Result, ...]:
@@ -161,21 +176,26 @@ def peer_access(examination: Examination) -> tuple[Result, ...]:
     )
 
 
-def _card_link(examination: Examination, card: Card, path: CardPath, link: CardLink) -> Result:
+def _link_finding(examination: Examination, card: Card, path: CardPath, link: CardLink) -> str:
+    """Return what is wrong with a card's own link, "" when nothing is."""
     name = f"Card {card.identity.index} ({path.address or card.identity.pci_address})"
     if 0 < link.width < link.max_width:
-        return warned("link", f"{name} runs at x{link.width}, card and slot can do x{link.max_width}.", _NARROW_REMEDY)
+        return f"{name} runs at x{link.width}, card and slot can do x{link.max_width}."
     own_width = next((gpu.max_width for gpu in examination.topology.pci_gpus if gpu.address == path.address), 0)
     if link.max_width < own_width:
-        return warned("link", f"{name} could do x{own_width}, its slot gives x{link.max_width}.", _NARROW_REMEDY)
+        return f"{name} could do x{own_width}, its slot gives x{link.max_width}."
     own_generation = whole(examination.readings.get(card.identity.uuid, {}), "card_generation_max")
     if link.max_generation < own_generation:
-        sentence = f"{name} could do gen{own_generation}, slot or BIOS allow gen{link.max_generation}."
-        return warned("link", sentence, _NARROW_REMEDY)
-    asleep = (
-        f", now gen{link.generation} (falls at idle, not a fault)" if 0 < link.generation < link.max_generation else ""
-    )
-    return passed("link", f"{name}: {link_words(link.max_generation, link.max_width)}{asleep}.")
+        return f"{name} could do gen{own_generation}, slot or BIOS allow gen{link.max_generation}."
+    return ""
+
+
+def _link_words(link: CardLink) -> str:
+    """Return what the link can do, and its generation now where that is lower."""
+    words = link_words(link.max_generation, link.max_width)
+    if 0 < link.generation < link.max_generation:
+        return f"{words}, now gen{link.generation} (falls at idle, not a fault)"
+    return words
 
 
 def _cards_with_paths(examination: Examination) -> Iterator[tuple[Card, CardPath]]:
