@@ -1,0 +1,70 @@
+"""Opening the driver interface and setting a session up: probing, topology, and whether window calls overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpumon.hardware.reader import NodeReader
+from gpumon.model.card import Card
+from gpumon.model.fault import Fault
+from gpumon.model.settings import SamplingSettings
+from gpumon.sampling.budget import Budget
+from gpumon.sampling.roster import Roster
+from gpumon.sampling.session import Driving, Session, window_cards
+
+# Tried every second at first, so that a reloaded driver is back with the next tick; later more rarely. A try without
+# a driver costs one failing dlopen.
+_EAGER_TRIES = 10
+_EAGER_PERIOD_S = 1.0
+_PATIENT_PERIOD_S = 3.0
+
+
+class Retry:
+    """When to try again. One success forgets all failures."""
+
+    def __init__(self) -> None:
+        self.due_s = float("-inf")
+        self._failures = 0
+
+    def failed(self, now_s: float) -> None:
+        """Set the next try."""
+        self._failures += 1
+        self.due_s = now_s + (_EAGER_PERIOD_S if self._failures <= _EAGER_TRIES else _PATIENT_PERIOD_S)
+
+    def succeeded(self) -> None:
+        """Start over."""
+        self._failures = 0
+        self.due_s = float("-inf")
+
+
+def open_session(
+    node: NodeReader,
+    roster: Roster,
+    settings: SamplingSettings,
+    driving: Driving,
+    *,
+    now_s: Callable[[], float],
+    measure_overlap: Callable[[Sequence[Card]], bool],
+) -> Session | Fault:
+    """Open the driver interface and return a session with a poller for every usable card, or why there is none.
+
+    Args:
+        measure_overlap: says of at least two cards whether their window calls run side by side.
+    """
+    found = node.open()
+    if isinstance(found, Fault):
+        return found
+    roster.update(found)
+    watched = window_cards(roster.cards)
+    session = Session(
+        node=node,
+        cards=roster.cards,
+        topology=node.topology(roster.cards),
+        settings=settings,
+        budget=Budget(settings, len(watched), len(watched) < 2 or measure_overlap(watched)),
+        driving=driving,
+        opened_s=now_s(),
+    )
+    for card in session.usable():
+        session.start_card(card, session.opened_s)
+    return session
