@@ -78,7 +78,7 @@ def write_bundle(file: Path, entries: Mapping[str, str]) -> tuple[str, ...]:
                 archive.addfile(info, io.BytesIO(data))
     except OSError as error:
         raise BundleError(
-            f"{file}: cannot be written: {error.strerror or error}. Give a file you may create."
+            f"--bundle {file}: cannot be written: {error.strerror or error}. Give a file you may create."
         ) from None
     return tuple(written)
 
