@@ -82,9 +82,17 @@ def test_override_makes_groups_meaningless(tree: Tree, card: CardMaker, host: No
 
 
 def test_looping_capability_list_ends(tree: Tree, card: CardMaker, host: NodeFacts) -> None:
-    """A device that answers all ones, as after a bus drop, does not hang the walk."""
-    addresses = _two_under_a_switch(tree, b"\xff" * 4096)
+    """A capability that points at itself does not hang the walk."""
+    config = bytearray(_config(None))
+    config[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
+    addresses = _two_under_a_switch(tree, bytes(config))
     assert _read(tree, addresses, card, host).acs_enabled is False
+
+
+def test_bridge_that_is_gone_is_unknown(tree: Tree, card: CardMaker, host: NodeFacts) -> None:
+    """A bridge that answers all ones, as after a bus drop, says nothing about access control."""
+    addresses = _two_under_a_switch(tree, b"\xff" * 4096)
+    assert _read(tree, addresses, card, host).acs_enabled is None
 
 
 @pytest.mark.parametrize(

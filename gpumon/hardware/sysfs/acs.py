@@ -7,7 +7,8 @@ docs/topology.md), and patched peer-to-peer drivers hang.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from gpumon.model.topology import CardPath
 # PCI Express Base Specification, extended capability 000Dh: header, capability register at +4, control at +6.
 _ACS_CAPABILITY = 0x000D
 _CONTROL = 6
+_ENTRY_BYTES = 8
+_NO_ANSWER = 0xFFFFFFFF  # what the bus reads from a device that is gone
 _REQUEST_REDIRECT = 0x04
 _COMPLETION_REDIRECT = 0x08
 _EXTENDED_START = 0x100  # the kernel shows an ordinary user only the first 64 bytes
@@ -42,18 +45,31 @@ def redirects(root: Path, paths: Sequence[CardPath], procfs_root: Path) -> bool 
 def port_redirects(root: Path, address: str) -> bool | None:
     """Return whether one port redirects; False without the capability, None when its registers are not readable."""
     try:
-        config = (root / DEVICES / address / "config").read_bytes()[:_CONFIG_BYTES]
+        file = os.open(root / DEVICES / address / "config", os.O_RDONLY)
     except OSError:
         return None
-    if len(config) <= _EXTENDED_START:
+    try:
+        return _redirects(lambda offset: os.pread(file, _ENTRY_BYTES, offset))
+    except OSError:
         return None
+    finally:
+        os.close(file)
+
+
+def _redirects(read: Callable[[int], bytes]) -> bool | None:
+    """Walk the extended capabilities, 8 bytes at a time: each byte asked for is a cycle on the bus."""
     offset = _EXTENDED_START
     visited: set[int] = set()
-    while _EXTENDED_START <= offset <= len(config) - 8 and offset not in visited:
+    while _EXTENDED_START <= offset < _CONFIG_BYTES and offset not in visited:
         visited.add(offset)
-        header = int.from_bytes(config[offset : offset + 4], "little")
+        entry = read(offset)
+        if len(entry) < _ENTRY_BYTES:
+            return None
+        header = int.from_bytes(entry[:4], "little")
+        if header == _NO_ANSWER:
+            return None
         if header & 0xFFFF == _ACS_CAPABILITY:
-            control = int.from_bytes(config[offset + _CONTROL : offset + _CONTROL + 2], "little")
+            control = int.from_bytes(entry[_CONTROL:], "little")
             return bool(control & (_REQUEST_REDIRECT | _COMPLETION_REDIRECT))
         offset = header >> 20
     return False
