@@ -81,3 +81,5 @@ class Job:
     layout: Layout = field(default_factory=Layout)
     tenant_rule: str = ""  # which rule decided, for `gpumon tenants`
     workload: str = ""  # salted identity that survives a change of card count; "" unknown
+    slice_hook: str = ""  # its container's NVML is falsified by a slicing library: "hami"
+    stuck_since_s: float = math.nan  # monotonic; since when all its GPU processes are dead (Z) or unkillable (D)

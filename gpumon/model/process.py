@@ -29,7 +29,8 @@ class Process:
     environ: Mapping[str, str] | Fault  # allow-listed variables only
     cpu_seconds: float  # user + system, this process; NaN when unknown
     threads: int  # 0 when unknown
-    gpu_minors: frozenset[int] | Fault  # N of /dev/nvidiaN it was given, by mountinfo or open files
+    # N of /dev/nvidiaN: given to its container by mountinfo, or, where ProcessTable.foreign_pids, held open by it.
+    gpu_minors: frozenset[int] | Fault
     shm_size_bytes: float = math.nan  # size of its /dev/shm
     io_wait_seconds: float = math.nan  # delayacct_blkio_ticks
     cpus_allowed: int = 0  # how many CPUs its affinity mask has; 0 unknown
@@ -37,6 +38,8 @@ class Process:
     net_namespace: int = 0  # inode when readable, else 0
     rss_bytes: float = math.nan
     swap_bytes: float = math.nan
+    thread_names: str = ""  # names of its threads that frameworks give (pt_nccl_watchdg, pt_data_pin, ...), by blanks
+    slice_hook: str = ""  # a library that cuts the card into slices and answers NVML in the container: "hami"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,9 @@ class Container:
     runtime: str  # docker, podman, containerd, ...
     image: str
     labels: Mapping[str, str]
-    gpu_minors: frozenset[int] | Fault = Fault.NOT_FOUND  # cards it was given
+    gpu_minors: frozenset[int] | Fault = Fault.NOT_FOUND  # cards it was given, by device file
+    gpu_request: str | None = None  # cards it was given, in a form of NVIDIA_VISIBLE_DEVICES; None when not said
+    owner_uid: int = -1  # of a rootless runtime; -1 for the host's own runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,12 @@ class ProcessTable:
     containers: Mapping[str, Container] = field(default_factory=dict)  # by full id
     hidden: int = 0  # GPU pids that procfs does not show (hidepid, other namespace)
     users: Mapping[int, str] = field(default_factory=dict)  # uid -> name from the passwd database
+    # Allow-listed keys of configuration files named on command lines: (pid, start_ticks) -> dotted key -> value.
+    configs: Mapping[tuple[int, int], Mapping[str, str]] = field(default_factory=dict)
+    containers_pending: frozenset[str] = frozenset()  # full ids whose name is being asked for
+    # The driver's pids are of a namespace that this procfs does not show: `processes` are those found by open
+    # device files, and must not be joined to the driver's lists by pid.
+    foreign_pids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

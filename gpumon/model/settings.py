@@ -45,3 +45,4 @@ class Settings:
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     tenants: TenantSettings = field(default_factory=TenantSettings)
     max_jobs: int = 256  # series beyond are dropped and counted
+    workload_salt: str = ""  # per installation: makes hashes of command lines useless elsewhere

@@ -1,0 +1,140 @@
+"""Who runs: one tick's processes and cards as jobs. Pure and incremental.
+
+Texts are read once for a process and of at most READ_PER_TICK processes a tick, so that a node that starts 500 of
+them at once costs several small pieces and not one long one. A process waits unattributed for those ticks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from gpumon.jobs import assembly, assigning, held, naming, occupancy
+from gpumon.jobs import facts as process_facts
+from gpumon.jobs.assigning import Seen
+from gpumon.jobs.facts import Facts, Key
+from gpumon.jobs.memory import Memory
+from gpumon.jobs.occupancy import Occupancy
+from gpumon.model.job import Job, JobKind
+from gpumon.model.samples import Tick
+from gpumon.model.settings import Settings
+
+READ_PER_TICK = 32
+# A card that works while the driver lists nobody on it: shorter, and it is a process that the list has not caught.
+BUSY_ALONE_S = 10.0
+
+
+def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, tuple[Job, ...]]:
+    """Return who runs: the jobs of this tick, oldest first.
+
+    A job is there from the tick in which its processes were read until the one in which its last GPU process is gone.
+    """
+    inputs = _inputs(tick, settings)
+    busy_alone = _busy_alone(memory, tick)
+    if memory.settled and _same(inputs, memory.inputs) and busy_alone.keys() == memory.busy_alone.keys():
+        return memory, memory.jobs
+    facts, shown, unread = _read(memory, tick)
+    if tick.processes.foreign_pids:
+        occupied = occupancy.of_open_files(tick, shown)
+    else:
+        remembered = {key[0]: key for key in memory.launch_of}
+        occupied = occupancy.of_tick(memory.occupancy, tick, shown, remembered)
+    seen = Seen(tick, settings, facts, shown, unread, tuple(occupied.uses))
+    assigned = assigning.assign(memory, seen)
+    launches, jobs = assembly.assemble(assigned, seen, occupied.uses)
+    jobs = held.with_given(jobs, seen, memory.jobs)
+    nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, busy_alone)
+    jobs = assembly.shared((*jobs, *_unattributed(memory, tick, *nobodys)))
+    kept = jobs[: settings.max_jobs]
+    waits = any(tick.mono_s - since_s < BUSY_ALONE_S for since_s in busy_alone.values())
+    after = Memory(
+        facts={key: one for key, one in facts.items() if key in assigned.launch_of or one is shown.get(key[0])},
+        launches=launches,
+        launch_of=assigned.launch_of,
+        waiting=assigned.waiting,
+        births=assigned.births,
+        occupancy=occupied,
+        busy_alone=busy_alone,
+        jobs=kept,
+        inputs=inputs,
+        settled=not (unread or occupied.unsettled or assigned.waiting or assigned.awaited or waits),
+        dropped=memory.dropped + len(jobs) - len(kept),
+    )
+    return after, kept
+
+
+def _inputs(tick: Tick, settings: Settings) -> tuple[object, ...]:
+    """Return the objects that decide the outcome; they stay the same objects while nothing was read."""
+    lists = [card.processes for card in tick.card_ticks]
+    up = [card.up for card in tick.card_ticks]
+    # Where processes are known by open files, a card counts while it works, which changes from tick to tick.
+    busy = [occupancy.is_busy(card) for card in tick.card_ticks] if tick.processes.foreign_pids else []
+    return (tick.processes, tick.cards, settings, *lists, *up, *busy)
+
+
+def _same(left: tuple[object, ...], right: tuple[object, ...]) -> bool:
+    return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))
+
+
+def _busy_alone(memory: Memory, tick: Tick) -> dict[str, float]:
+    """Return the cards that work although the driver lists nobody on them, and since when."""
+    return {
+        card.uuid: memory.busy_alone.get(card.uuid, tick.mono_s)
+        for card in tick.card_ticks
+        if not card.processes and occupancy.is_busy(card)
+    }
+
+
+def _read(memory: Memory, tick: Tick) -> tuple[dict[Key, Facts], dict[int, Facts], frozenset[int]]:
+    """Return facts by key (remembered ones too), those of shown processes by pid, and the pids left for later."""
+    facts = {key: memory.facts[key] for key in memory.launch_of if key in memory.facts}
+    shown: dict[int, Facts] = {}
+    unread: list[int] = []
+    budget = READ_PER_TICK
+    for process in tick.processes.processes:
+        key = process_facts.key_of(process)
+        known = memory.facts.get(key)
+        config = tick.processes.configs.get(key)
+        if known is None or not process_facts.is_current(known, process, config):
+            if budget > 0:
+                budget -= 1
+                known = process_facts.read(process, config, known)
+            else:
+                unread.append(process.pid)
+        if known is not None:
+            facts[key] = shown[process.pid] = known
+    return facts, shown, frozenset(unread)
+
+
+def _nobodys(
+    seen: Seen,
+    launch_of: Mapping[Key, str],
+    occupied: Occupancy,
+    jobs: tuple[Job, ...],
+    busy_alone: Mapping[str, float],
+) -> tuple[dict[str, float], list[Key]]:
+    """Return the cards that work for somebody nobody can name, with the memory of theirs, and known pids among them."""
+    cards: dict[str, float] = dict.fromkeys(occupied.hidden, math.nan)
+    keys = [
+        key
+        for key in occupied.uses
+        if key not in launch_of and key in seen.facts and seen.facts[key].kind is JobKind.UNATTRIBUTED
+    ]
+    for key in keys:
+        for use in occupied.uses[key]:
+            cards[use.device.uuid] = cards.get(use.device.uuid, 0.0) + use.memory_bytes
+    used = {card.uuid for job in jobs for card in job.cards if card.used}
+    now_s = seen.tick.mono_s
+    cards |= {
+        uuid: math.nan for uuid, since_s in busy_alone.items() if now_s - since_s >= BUSY_ALONE_S and uuid not in used
+    }
+    if seen.tick.processes.foreign_pids:
+        cards |= {card.uuid: math.nan for card in seen.tick.card_ticks if card.processes and card.uuid not in used}
+    return cards, keys
+
+
+def _unattributed(memory: Memory, tick: Tick, cards: Mapping[str, float], keys: list[Key]) -> tuple[Job, ...]:
+    if not cards:
+        return ()
+    before = next((job for job in memory.jobs if job.gpu_job == naming.UNATTRIBUTED), None)
+    return (assembly.unattributed(cards, keys, before.first_seen_s if before is not None else tick.mono_s),)

@@ -1,0 +1,125 @@
+"""What is known of one process: read once from its texts, again only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gpumon.jobs import cgroup, layout, roles
+from gpumon.jobs.cgroup import Place
+from gpumon.jobs.layout.command import Command
+from gpumon.jobs.layout.command import read as read_command
+from gpumon.jobs.layout.parts import Said
+from gpumon.jobs.roles import Role
+from gpumon.model.fault import Fault
+from gpumon.model.job import JobKind
+from gpumon.model.process import Process
+
+Key: TypeAlias = tuple[int, int]  # (pid, start_ticks)
+Scope: TypeAlias = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A process as its texts tell of it. `source` is the reading they were taken from; its figures are old."""
+
+    pid: int
+    start_ticks: int
+    ppid: int
+    session: int
+    uid: int
+    place: Place
+    kind: JobKind  # UNATTRIBUTED where nothing may be said
+    scope: Scope  # processes of one launch share it
+    paths: tuple[str, ...]  # of its control groups, as written
+    role: Role
+    command: Command
+    said: Said
+    source: Process
+    config: Mapping[str, str] | None
+
+    @property
+    def key(self) -> Key:
+        """The process's identity."""
+        return self.pid, self.start_ticks
+
+    @property
+    def owner_uid(self) -> int:
+        """Whose it is on this host: the owner of the session or job, else the process's user; -1 inside containers.
+
+        A process in a container may take any user id: only the host's own view of the container counts.
+        """
+        if self.place.owner_uid >= 0:
+            return self.place.owner_uid
+        return -1 if self.place.chain or self.place.pod_uid else self.uid
+
+
+def key_of(process: Process) -> Key:
+    """Return a process's identity."""
+    return process.pid, process.start_ticks
+
+
+def is_current(facts: Facts, process: Process, config: Mapping[str, str] | None) -> bool:
+    """Return True when the texts that the facts were read from are the process's texts still."""
+    source = facts.source
+    return (
+        (process.cmdline is source.cmdline or process.cmdline == source.cmdline)
+        and (process.cgroup is source.cgroup or process.cgroup == source.cgroup)
+        and (process.environ is source.environ or process.environ == source.environ)
+        and config == facts.config
+        and process.ppid == facts.ppid
+        and process.comm == source.comm
+    )
+
+
+def read(process: Process, config: Mapping[str, str] | None, before: Facts | None) -> Facts:
+    """Read a process's texts.
+
+    Args:
+        before: what was known of it; a dead process loses its control group but not its job.
+    """
+    if isinstance(process.cgroup, Fault) or (before is not None and process.state in ("Z", "X")):
+        place, paths = (before.place, before.paths) if before is not None else (Place(), ())
+    else:
+        place, paths = cgroup.parse(process.cgroup), cgroup.paths_of(process.cgroup)
+    command = Command() if isinstance(process.cmdline, Fault) else read_command(process.cmdline)
+    said = layout.of_process(process.cmdline, process.environ, config)
+    kind = _kind(place, process)
+    return Facts(
+        pid=process.pid,
+        start_ticks=process.start_ticks,
+        ppid=process.ppid,
+        session=process.session,
+        uid=process.uid,
+        place=place,
+        kind=kind,
+        scope=_scope(kind, place, process),
+        paths=paths,
+        role=roles.of(process, command),
+        command=command,
+        said=said,
+        source=process,
+        config=config,
+    )
+
+
+def _kind(place: Place, process: Process) -> JobKind:
+    if place.ambiguous or cgroup.is_host_service(place):
+        return JobKind.UNATTRIBUTED
+    if place.kind is not None:
+        return place.kind
+    # The root group, or a folder of no known manager: all that is left is the login session and its user.
+    return JobKind.UNATTRIBUTED if isinstance(process.cgroup, Fault) and not place.path else JobKind.SESSION
+
+
+def _scope(kind: JobKind, place: Place, process: Process) -> Scope:
+    if kind is JobKind.SLURM:
+        return kind, place.slurm_job_id, place.slurm_step, place.chain
+    if kind in (JobKind.CONTAINER, JobKind.POD):
+        return kind, place.owner_uid, place.chain, place.pod_uid
+    if kind is JobKind.UNIT:
+        return kind, place.unit
+    if kind is JobKind.VM:
+        return kind, place.machine
+    return kind, place.owner_uid if place.owner_uid >= 0 else process.uid

@@ -1,0 +1,143 @@
+"""Who is on which card: the driver's process lists, joined to processes by identity.
+
+A list that cannot be had now (a lost card, a failed call) stands as it was for those of its processes that still
+live. A pid that procfs does not show is hidden, once two readings of procfs after the listing agree; a pid that was
+attributed before and has vanished from procfs while the driver still lists it keeps its job (a dead process whose
+memory is not freed).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpumon.jobs.devices import Device, by_minor
+from gpumon.jobs.facts import Facts, Key
+from gpumon.model.fault import Fault
+from gpumon.model.samples import CardTick, GpuProcess, Tick
+
+HIDDEN_AFTER_TABLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One process on one card or slice."""
+
+    device: Device
+    memory_bytes: float  # NaN when the driver does not tell
+    sm_ratio: float  # NaN when unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """The node's cards as occupied at one tick."""
+
+    uses: Mapping[Key, tuple[Use, ...]] = field(default_factory=dict)
+    hidden: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # uuid -> pids nobody may look at
+    unsettled: bool = False  # a listed process has not been read or judged yet
+    # Carried to the next tick:
+    lists: Mapping[str, tuple[GpuProcess, ...]] = field(default_factory=dict)  # uuid -> last list that could be had
+    unseen: Mapping[int, tuple[int, float]] = field(default_factory=dict)  # pid -> (tables without it, of the last)
+
+
+def of_tick(before: Occupancy, tick: Tick, facts: Mapping[int, Facts], remembered: Mapping[int, Key]) -> Occupancy:
+    """Join the driver's lists to processes.
+
+    Args:
+        facts: by pid, of the processes that procfs shows and that were read.
+        remembered: pid -> key of processes that have a job.
+    """
+    shown = {process.pid for process in tick.processes.processes}
+    lists: dict[str, tuple[GpuProcess, ...]] = {}
+    uses: dict[Key, list[Use]] = {}
+    hidden: dict[str, tuple[int, ...]] = {}
+    unseen: dict[int, tuple[int, float]] = {}
+    unsettled = False
+    for card_tick in tick.card_ticks:
+        current = card_tick.processes is not None and card_tick.up
+        listed = card_tick.processes if current else before.lists.get(card_tick.uuid)
+        if not listed:
+            continue
+        lists[card_tick.uuid] = listed
+        nobody: list[int] = []
+        for process in _merged(listed):
+            known = facts.get(process.pid)
+            if known is not None:
+                uses.setdefault(known.key, []).append(_use(card_tick, process))
+            elif process.pid in shown:
+                unsettled = True
+            elif not current:
+                continue  # its card is silent and procfs no longer shows it: it ended
+            elif process.pid in remembered:
+                uses.setdefault(remembered[process.pid], []).append(_use(card_tick, process))
+            else:
+                count, _ = unseen[process.pid] = _unseen(before, tick, card_tick, process.pid)
+                if count >= HIDDEN_AFTER_TABLES:
+                    nobody.append(process.pid)
+                else:
+                    unsettled = True
+        if nobody:
+            hidden[card_tick.uuid] = tuple(nobody)
+    return Occupancy(
+        uses={key: tuple(found) for key, found in uses.items()},
+        hidden=hidden,
+        unsettled=unsettled,
+        lists=lists,
+        unseen=unseen,
+    )
+
+
+def of_open_files(tick: Tick, facts: Mapping[int, Facts]) -> Occupancy:
+    """Take a process to be on the busy ones of the cards it holds open, where the driver's pids are not ours.
+
+    CUDA opens every card it can see, so a card counts only while it works or the driver lists somebody on it.
+    """
+    busy = {card.uuid for card in tick.card_ticks if card.processes or is_busy(card)}
+    named = by_minor(tick.cards)
+    uses: dict[Key, tuple[Use, ...]] = {}
+    unsettled = False
+    for process in tick.processes.processes:
+        if isinstance(process.gpu_minors, Fault) or not process.gpu_minors:
+            continue
+        known = facts.get(process.pid)
+        if known is None:
+            unsettled = True
+            continue
+        held = [named[minor] for minor in sorted(process.gpu_minors) if minor in named]
+        uses[known.key] = tuple(
+            Use(Device(card.identity.uuid), math.nan, math.nan) for card in held if card.identity.uuid in busy
+        )
+    return Occupancy(uses={key: found for key, found in uses.items() if found}, unsettled=unsettled)
+
+
+def is_busy(card_tick: CardTick) -> bool:
+    """Return True when a kernel ran on the card within the tick."""
+    return bool(card_tick.up and card_tick.utilization.value.size and float(card_tick.utilization.value.max()) > 0.0)
+
+
+def _merged(listed: tuple[GpuProcess, ...]) -> list[GpuProcess]:
+    """Return each (pid, slice) once: a process may be listed for computing and for graphics."""
+    found: dict[tuple[int, str], GpuProcess] = {}
+    for process in listed:
+        if process.pid > 0:
+            found.setdefault((process.pid, process.mig_uuid), process)
+    return list(found.values())
+
+
+def _use(card_tick: CardTick, process: GpuProcess) -> Use:
+    total = card_tick.reading("memory_total_bytes")
+    memory = process.used_memory_bytes
+    if memory > total or memory < 0:
+        memory = math.nan  # more than the card has: the driver's list was read with a wrong stride
+    return Use(Device(card_tick.uuid, process.mig_uuid), memory, min(1.0, process.sm_ratio))
+
+
+def _unseen(before: Occupancy, tick: Tick, card_tick: CardTick, pid: int) -> tuple[int, float]:
+    """Return how many procfs readings after the listing did not show the pid, and when the last one was."""
+    count, last_s = before.unseen.get(pid, (0, math.nan))
+    read_s = tick.processes.read_s
+    fresh = not math.isnan(read_s) and read_s != last_s
+    if fresh and not read_s < card_tick.processes_s:
+        return count + 1, read_s
+    return count, last_s

@@ -1,0 +1,36 @@
+"""The identity of a workload: the same program with the same settings, however many cards it gets.
+
+A hash under the installation's salt, so that a history file tells nothing about command lines to whoever copies it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from itertools import takewhile
+
+from gpumon.jobs.layout.command import Command, base_name
+
+# Options that change from run to run or with the number of cards, and not what is computed on each.
+_RUN_OPTIONS = re.compile(
+    r"(?:.*-)?(?:port|host|addr|address|rank|seed|output|out|log|logs|logging|save|run|name|id|dir|resume|checkpoint|"
+    r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas)(?:-.*)?"
+    r"|tp|pp|dp|ep|tp-size|pp-size|dp-size|ep-size|.*-parallel-size|tensor-split|ts|verbose|v|quiet|q|debug"
+)
+
+
+def identity(command: Command, framework: str, tenant: str, salt: str) -> str:
+    """Return 16 hexadecimal digits, "" for inline code, notebooks and renamed processes.
+
+    Args:
+        command: what runs in the end, below the launchers.
+    """
+    name = base_name(command.script) or command.module or command.program
+    if not name or command.code or name in ("python", "ipykernel_launcher", "ipykernel"):
+        return ""
+    settings = sorted(
+        f"{option}={value}" for option, value in command.options.items() if not _RUN_OPTIONS.fullmatch(option)
+    )
+    leading = takewhile(lambda word: not word.startswith("-"), command.arguments[:3])
+    text = "\0".join([salt, tenant, framework, name, *leading, *settings])
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
