@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 import gpumon
+from gpumon.app import log
 from gpumon.model.errors import ConfigError, GpumonError
 
 OK, FOUND, USAGE = 0, 1, 2
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # One thread is enough for arrays of a few thousand numbers, and a pool of them costs memory. Before numpy loads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     args = _parser(words).parse_args(words)
+    log.configure("warning", "auto")  # `run` sets its own
     try:
         return int(args.run(args))
     except ConfigError as error:
