@@ -31,6 +31,8 @@ _LINGER_S = 0.5
 _LINGER_BYTES = 262_144
 _COPY_BELOW_BYTES = 16_384  # one packet less; larger bodies are never copied for each client
 
+_METRICS_ALONE = Site()
+
 _log = structlog.get_logger(__name__)
 
 
@@ -54,7 +56,7 @@ class Server:
         current: Callable[[], Published],
         mono_s: Callable[[], float],
         *,
-        site: Site,
+        site: Site = _METRICS_ALONE,
         authorize: Callable[[Request], Scope | None] = lambda _: EVERYTHING,
         handshake: Callable[[socket.socket], socket.socket] | None = None,
     ) -> None:
