@@ -7,10 +7,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from gpumon.app import sources
+from gpumon.cli import looking
 from gpumon.cli.arguments import Subparsers
 from gpumon.config import Config, load
 from gpumon.doctor import bundle
@@ -25,10 +26,7 @@ from gpumon.doctor.topology import document as topology_document
 from gpumon.doctor.topology import draw
 from gpumon.hardware.reader import NodeReader
 from gpumon.model.errors import ConfigError
-from gpumon.sampling.clocks import CountingClock, RealClock
 
-# Simulated jobs load for some seconds first; the doctor compares sources while they work.
-SIMULATED_START_S = 60.0
 EPILOG = (
     "Exit codes: 0 nothing failed (warnings may be there), 1 a check failed, 2 wrong usage. Takes about ten seconds."
 )
@@ -39,7 +37,12 @@ def add_parser(commands: Subparsers) -> None:
     parser = commands.add_parser(
         "doctor", help="checks with a remedy each, and what driver calls cost here", description=__doc__, epilog=EPILOG
     )
-    parser.add_argument("--bundle", metavar="FILE", type=Path, help="also write a support file (tar.gz)")
+    parser.add_argument(
+        "--bundle",
+        metavar="FILE",
+        type=Path,
+        help="also write a support file (tar.gz); takes a minute where the daemon runs",
+    )
     parser.add_argument("--config", metavar="FILE", help="the configuration to check; default as for `gpumon run`")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
     parser.add_argument("--simulate", metavar="SCENARIO", help="a simulated node instead of this one")
@@ -49,10 +52,8 @@ def add_parser(commands: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print checks and measurements; 1 when a check failed."""
     config, problems = _configuration(args.config)
-    node = sources.simulated(args.simulate).node if args.simulate else sources.real(config).node
-    clock: ClockMaker = (
-        (lambda _card: CountingClock(SIMULATED_START_S)) if args.simulate else (lambda _card: RealClock())
-    )
+    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine(config)
+    node, clock = at.node, at.clock
     try:
         examination = examine(node, clock, check_config=lambda: problems)
         results = run_checks(examination)
@@ -63,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     words = text(examination, results, measurements)
     sys.stdout.write(answer if args.format == "json" else words)
     if args.bundle:
-        url = "" if args.simulate else f"http://{config.listen}"
-        _bundle(args.bundle, examination, {"doctor.txt": words, "doctor.json": answer}, url)
+        answers = {"doctor.txt": words, "doctor.json": answer}
+        _bundle(args.bundle, examination, answers, f"http://{config.listen}")
     return 1 if worst(results) is Level.FAIL else 0
 
 
@@ -90,21 +91,16 @@ def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> M
     )
 
 
-def _bundle(file: Path, examination: Examination, answers: dict[str, str], url: str) -> None:
+def _bundle(file: Path, examination: Examination, answers: Mapping[str, str], url: str) -> None:
     """Write the support file and say what is in it."""
     seen = (examination.facts, examination.cards, examination.topology, examination.readings)
-    if url:
-        print(f"gpumon: asking {url} for a minute of its state, if it runs", file=sys.stderr)
-    written = bundle.write_bundle(
-        file,
-        {
-            **answers,
-            "topology.txt": draw(*seen),
-            "topology.json": json.dumps(topology_document(*seen), indent=1, allow_nan=False),
-            "state.jsonl": bundle.daemon_minute(url, time.sleep) if url else "",
-            "smi.json": "" if examination.facts.simulated else bundle.device_query(),
-        },
-    )
+    entries: dict[str, Callable[[], str]] = {name: partial(str, answer) for name, answer in answers.items()}
+    entries["topology.txt"] = lambda: draw(*seen)
+    entries["topology.json"] = lambda: json.dumps(topology_document(*seen), indent=1, allow_nan=False)
+    if not examination.facts.simulated:
+        entries["smi.json"] = bundle.device_query
+        entries["state.jsonl"] = lambda: bundle.daemon_minute(url, time.sleep)
+    written = bundle.write_bundle(file, entries)
     print(
         f"gpumon: {file} holds {', '.join(written)}; no configuration, command lines, environments or process names",
         file=sys.stderr,

@@ -7,15 +7,13 @@ import json
 import os
 import sys
 
-from gpumon.app import sources
+from gpumon.cli import looking
 from gpumon.cli.arguments import Subparsers
 from gpumon.config import load
 from gpumon.doctor.examination import card_readings
 from gpumon.doctor.topology import document, draw
-from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
 from gpumon.model.topology import Topology
-from gpumon.sampling.clocks import CountingClock, RealClock
 
 NO_RATES = "Rates learned for sets of cards: none yet.\n"
 
@@ -33,14 +31,14 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the topology; 1 when the driver does not answer although it has cards to answer for."""
-    node = sources.simulated(args.simulate).node if args.simulate else sources.real(load(None, os.environ)).node
-    clock: Clock = CountingClock() if args.simulate else RealClock()
+    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine(load(None, os.environ))
+    node = at.node
     opened = node.open()
     try:
         cards = () if isinstance(opened, Fault) else tuple(opened)
         facts, topology = node.facts(), node.topology(cards)
         usable = [card for card in cards if card.fault is None]
-        readings = {card.identity.uuid: card_readings(node.card_reader(card, clock)) for card in usable}
+        readings = {card.identity.uuid: card_readings(node.card_reader(card, at.clock(card))) for card in usable}
     finally:
         node.close()
     if args.format == "json":

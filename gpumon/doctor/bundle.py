@@ -60,26 +60,28 @@ def device_query() -> str:
     return json.dumps(_public(answer), indent=1, default=str)
 
 
-def write_bundle(file: Path, entries: Mapping[str, str]) -> tuple[str, ...]:
+def write_bundle(file: Path, entries: Mapping[str, Callable[[], str]]) -> tuple[str, ...]:
     """Write the entries that have content as a tar.gz and return their names.
 
     Args:
-        entries: name inside the archive -> text.
+        entries: name inside the archive -> what makes its text; asked only once the file could be opened, since some
+            take a minute.
     Raises: BundleError when the file cannot be written.
     """
-    written = {name: content for name, content in entries.items() if content}
+    written = []
     try:
         with tarfile.open(file, "w:gz") as archive:
-            for name, content in written.items():
-                data = content.encode("utf-8")
-                info = tarfile.TarInfo(f"gpumon-bundle/{name}")
-                info.size = len(data)
-                info.mode = 0o600
-                archive.addfile(info, io.BytesIO(data))
+            for name, make in entries.items():
+                data = make().encode("utf-8")
+                if data:
+                    info = tarfile.TarInfo(f"gpumon-bundle/{name}")
+                    info.size = len(data)
+                    info.mode = 0o600
+                    archive.addfile(info, io.BytesIO(data))
+                    written.append(name)
     except OSError as error:
-        raise BundleError(
-            f"--bundle {file}: cannot be written: {error.strerror or error}. Give a file you may create."
-        ) from None
+        reason = error.strerror or str(error)
+        raise BundleError(f"--bundle {file}: cannot be written: {reason}. Give a file you may create.") from None
     return tuple(written)
 
 

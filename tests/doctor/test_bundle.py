@@ -40,7 +40,7 @@ def daemon() -> Iterator[str]:
 def test_bundle_holds_what_has_content(tmp_path: Path) -> None:
     """Entries with content are written under one folder; empty ones are left out."""
     file = tmp_path / "bundle.tar.gz"
-    assert write_bundle(file, {"doctor.txt": "fine", "smi.json": ""}) == ("doctor.txt",)
+    assert write_bundle(file, {"doctor.txt": lambda: "fine", "smi.json": str}) == ("doctor.txt",)
     with tarfile.open(file) as archive:
         assert archive.getnames() == ["gpumon-bundle/doctor.txt"]
         stream = archive.extractfile("gpumon-bundle/doctor.txt")
@@ -49,9 +49,11 @@ def test_bundle_holds_what_has_content(tmp_path: Path) -> None:
 
 
 def test_unwritable_file_is_one_sentence(tmp_path: Path) -> None:
-    """A bundle that cannot be written says which file and why."""
+    """A bundle that cannot be written says which file and why, before anything slow is asked for it."""
+    asked: list[str] = []
     with pytest.raises(BundleError, match=r"no-such-folder.*cannot be written"):
-        write_bundle(tmp_path / "no-such-folder/bundle.tar.gz", {"a": "b"})
+        write_bundle(tmp_path / "no-such-folder/bundle.tar.gz", {"a": lambda: asked.append("a") or "b"})
+    assert asked == []
 
 
 def test_minute_of_a_running_daemon(daemon: str) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.app import sources
+from gpumon.cli import looking
 from gpumon.cli.main import main
 from gpumon.model.fault import Fault
 from gpumon.model.topology import PciGpu, Topology
+from gpumon.sampling.clocks import CountingClock
 
 from .conftest import ScriptedNode, make_card
 
@@ -23,13 +24,10 @@ Use = Callable[[ScriptedNode], ScriptedNode]
 def use(monkeypatch: pytest.MonkeyPatch) -> Use:
     """Let the commands find the given node, as this machine's and as the simulated one."""
 
-    class Found:
-        def __init__(self, node: ScriptedNode) -> None:
-            self.node = node
-
     def patch(node: ScriptedNode) -> ScriptedNode:
-        monkeypatch.setattr(sources, "real", lambda _config: Found(node))
-        monkeypatch.setattr(sources, "simulated", lambda _scenario: Found(node))
+        at = looking.Looking(node, lambda _card: CountingClock())
+        monkeypatch.setattr(looking, "at_machine", lambda _config: at)
+        monkeypatch.setattr(looking, "at_scenario", lambda _scenario: at)
         monkeypatch.delenv("GPUMON_CONFIG", raising=False)
         return node
 
@@ -80,7 +78,7 @@ def test_topo_on_a_host_of_guests(use: Use, capsys: pytest.CaptureFixture[str]) 
 def test_doctor_measures_and_closes(use: Use, capsys: pytest.CaptureFixture[str]) -> None:
     """Checks and tables are printed and the node is closed."""
     node = use(ScriptedNode())
-    assert main(["doctor", "--simulate", "any"]) == 0
+    assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert "Overlap of 20 ms windows:" in out
     assert "0 failed" in out
@@ -90,7 +88,7 @@ def test_doctor_measures_and_closes(use: Use, capsys: pytest.CaptureFixture[str]
 def test_doctor_finds_a_lost_card(use: Use, capsys: pytest.CaptureFixture[str]) -> None:
     """A failed check is exit code 1; the other card is still measured."""
     use(ScriptedNode(cards=(make_card(0, fault=Fault.LOST), make_card(1))))
-    assert main(["doctor", "--simulate", "any"]) == 1
+    assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "Card 0 (0000:11:00.0) cannot be used: lost." in out
     assert "Cost of a reader's calls, card 1" in out
@@ -101,7 +99,7 @@ def test_doctor_with_a_broken_configuration(use: Use, tmp_path: Path, capsys: py
     use(ScriptedNode())
     config = tmp_path / "gpumon.toml"
     config.write_text('[nonsense]\nx = 1\n[http]\nlisten = "nowhere"\n', "utf-8")
-    assert main(["doctor", "--simulate", "any", "--config", str(config), "--format", "json"]) == 1
+    assert main(["doctor", "--config", str(config), "--format", "json"]) == 1
     answer = json.loads(capsys.readouterr().out)
     assert sum(row["check"] == "config" for row in answer["checks"]) == 2
     assert answer["measured"]["costs"]
@@ -115,13 +113,15 @@ def test_bundle_of_a_node_holds_no_configuration(
     config = tmp_path / "gpumon.toml"
     config.write_text('[http]\nlisten = "127.0.0.1:9836"\n# hunter2\n', "utf-8")
     monkeypatch.setenv("SOME_TOKEN", "hunter2")
-    monkeypatch.setattr("gpumon.doctor.bundle.device_query", lambda: "")
+    monkeypatch.setattr("gpumon.doctor.bundle.device_query", str)
+    monkeypatch.setattr("gpumon.doctor.bundle.daemon_minute", lambda _url, _wait: '{"schema": 1}')
     file = tmp_path / "bundle.tar.gz"
-    assert main(["doctor", "--simulate", "any", "--config", str(config), "--bundle", str(file)]) == 0
+    assert main(["doctor", "--config", str(config), "--bundle", str(file)]) == 0
     with tarfile.open(file) as archive:
         assert sorted(archive.getnames()) == [
             "gpumon-bundle/doctor.json",
             "gpumon-bundle/doctor.txt",
+            "gpumon-bundle/state.jsonl",
             "gpumon-bundle/topology.json",
             "gpumon-bundle/topology.txt",
         ]
@@ -136,9 +136,26 @@ def test_bundle_that_cannot_be_written(use: Use, tmp_path: Path, capsys: pytest.
     """A wrong path is one sentence, after the answer was printed."""
     use(ScriptedNode())
     file = tmp_path / "nowhere/bundle.tar.gz"
-    assert main(["doctor", "--simulate", "any", "--bundle", str(file)]) == 1
+    assert main(["doctor", "--bundle", str(file)]) == 1
     captured = capsys.readouterr()
     assert "0 failed" in captured.out
     assert captured.err == (
         f"gpumon: --bundle {file}: cannot be written: No such file or directory. Give a file you may create.\n"
     )
+
+
+@pytest.mark.parametrize("command", ["topo", "doctor"])
+def test_unknown_scenario_is_one_sentence(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A scenario that does not exist is named, without a traceback."""
+    assert main([command, "--simulate", "no-such"]) == 1
+    assert "no-such" in capsys.readouterr().err
+
+
+def test_simulated_node_is_examined_and_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the simulated 8-card node sources agree, windows overlap, and it is said that nothing is real."""
+    assert main(["doctor", "--simulate", "rtx5090-x8-ddp-bound", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["node"]["simulated"] is True
+    assert [row["verdict"] for row in answer["measured"]["overlap"]] == ["overlap", "overlap"]
+    assert answer["measured"]["driver_calls"] == []
+    assert {row["meaning"] for row in answer["measured"]["agreement"]["ratios"]} == {"they agree"}
