@@ -145,7 +145,28 @@ def test_capabilities_of_a_mixed_node_are_told_apart() -> None:
     results = _found(make_examination(cards=cards), "capabilities")
     assert [result.level for result in results] == [Level.PASS, Level.WARN]
     assert "Cards 0, 1" in results[0].sentence
-    assert "gpm (the card or driver has none)" in results[0].sentence
+    assert "lacks gpm (card or driver have none)" in results[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("features", "missing", "level", "word"),
+    [
+        (frozenset({"gpm"}), (), Level.PASS, "answer to user 1000; the driver does restrict"),
+        (frozenset(), (("gpm", Fault.NO_PERMISSION),), Level.WARN, "keeps the performance monitors of cards 0, 1"),
+    ],
+)
+def test_performance_monitors_without_root(
+    features: frozenset[str], missing: tuple[tuple[str, Fault], ...], level: Level, word: str
+) -> None:
+    """Whether GPM answers to an ordinary user is told, where there is GPM."""
+    cards = tuple(
+        replace(card, capabilities=replace(card.capabilities, features=features, missing=missing))
+        for card in (make_card(0), make_card(1))
+    )
+    result = _only(make_examination(cards=cards, profiling_restricted=True), "gpm")
+    assert result.level is level
+    assert word in result.sentence
+    assert _found(make_examination(), "gpm") == []
 
 
 def test_links_alike_share_a_line() -> None:

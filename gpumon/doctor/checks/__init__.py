@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpumon.doctor.checks.cards import capabilities, usable
+from gpumon.doctor.checks.cards import capabilities, performance_monitors, usable
 from gpumon.doctor.checks.driver import bindings, device_files, driver, foreign_drivers, old_pynvml
 from gpumon.doctor.checks.host import clock, config, process_visibility, shared_memory
 from gpumon.doctor.checks.links import access_control, errors, iommu, link_state, peer_access, tree
@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Examination], tuple[Result, ...]], ...] = (
     foreign_drivers,
     usable,
     capabilities,
+    performance_monitors,
     process_visibility,
     link_state,
     tree,

@@ -22,10 +22,10 @@ _SOURCES = {
     LinkSource.NONE: "nothing",
 }
 _WHY = {
-    Fault.NOT_SUPPORTED: "the card or driver has none",
+    Fault.NOT_SUPPORTED: "card or driver have none",
     Fault.NO_PERMISSION: "not permitted to this user",
-    Fault.NO_DATA: "the driver gave no data",
-    Fault.REJECTED: "its values cannot be true",
+    Fault.NO_DATA: "switched off or empty",
+    Fault.REJECTED: "values that cannot be true",
 }
 
 
@@ -63,9 +63,32 @@ def capabilities(examination: Examination) -> tuple[Result, ...]:
     return tuple(_judged(ability, cards) for ability, cards in alike.items())
 
 
+def performance_monitors(examination: Examination) -> tuple[Result, ...]:
+    """Cards that have performance monitors (GPM) answer them to this user."""
+    refused = [card for card in examination.cards if dict(card.capabilities.missing).get("gpm") is Fault.NO_PERMISSION]
+    if refused:
+        return (
+            warned(
+                "gpm",
+                f"The driver keeps the performance monitors of {_cards(refused)} from user {examination.user_id}.",
+                "Load the module with NVreg_RestrictProfilingToAdminUsers=0, or run gpumon as root.",
+            ),
+        )
+    able = [card for card in examination.cards if "gpm" in card.capabilities.features]
+    if not able:
+        return ()
+    restricted = {True: "does", False: "does not", None: "does not say whether it does"}
+    return (
+        passed(
+            "gpm",
+            f"The performance monitors of {_cards(able)} answer to user {examination.user_id}; the driver "
+            f"{restricted[examination.profiling_restricted]} restrict profiling to administrators.",
+        ),
+    )
+
+
 def _judged(ability: str, cards: list[Card]) -> Result:
-    numbers = ", ".join(str(card.identity.index) for card in cards)
-    sentence = f"{'Card' if len(cards) == 1 else 'Cards'} {numbers} ({cards[0].identity.name}): {ability}"
+    sentence = f"{_cards(cards).capitalize()} ({cards[0].identity.name}): {ability}"
     source = cards[0].capabilities.pcie_source
     if source is LinkSource.NONE:
         return warned(
@@ -84,17 +107,23 @@ def _judged(ability: str, cards: list[Card]) -> Result:
 
 def _ability(card: Card) -> str:
     able = card.capabilities
-    missing = ", ".join(f"{feature} ({_WHY.get(why, why.value)})" for feature, why in able.missing)
+    missing: dict[str, list[str]] = {}
+    for feature, why in able.missing:
+        missing.setdefault(_WHY.get(why, why.value), []).append(feature)
     parts = [
         f"link traffic: {_SOURCES[able.pcie_source]}",
         f"power: {able.power_kind.value}",
-        f"can {', '.join(sorted(able.features)) or 'nothing'}",
+        f"has {', '.join(sorted(able.features)) or 'nothing'}",
     ]
     if card.nvlink.links:
         parts.append(f"NVLink {card.nvlink.active} of {card.nvlink.links} links up")
-    if missing:
-        parts.append(f"lacks {missing}")
+    parts += [f"lacks {', '.join(features)} ({why})" for why, features in missing.items()]
     return "; ".join(parts) + "."
+
+
+def _cards(cards: list[Card]) -> str:
+    numbers = ", ".join(str(card.identity.index) for card in cards)
+    return f"{'card' if len(cards) == 1 else 'cards'} {numbers}"
 
 
 def _name(card: Card) -> str:
