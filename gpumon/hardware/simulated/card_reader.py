@@ -268,7 +268,7 @@ class SimulatedCardReader:
 
     def _ready(self, cost_s: float) -> float | Fault:
         """Return the present in seconds of the run with the world simulated up to it, or why the call fails."""
-        now = self._clock.mono_s() - self._origin_s
+        now = max(self._clock.mono_s() - self._origin_s, 0.0)
         fault = self._fault(now)
         if fault is not None:
             return fault

@@ -18,6 +18,7 @@ from gpumon.hardware.simulated.timeline import Label
 
 # Waits shorter than this are the ordinary spread of kernel times and are not remembered one by one.
 _REMEMBERED_WAIT_S = 0.5e-3
+_REMEMBERED_WAITS = 100_000  # the newest; a run of a day makes millions
 _BUCKET_BYTES = 25e6  # a collective per bucket (PyTorch DDP's default)
 
 
@@ -58,7 +59,7 @@ class Log:
 
     optimizer_steps_s: list[float] = field(default_factory=list)  # end of each
     micro_steps_s: list[float] = field(default_factory=list)
-    waits: list[Wait] = field(default_factory=list)
+    waits: deque[Wait] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_WAITS))
     samples: float = 0.0  # sequences, images or tokens finished
     hung_since_s: float = float("inf")
 

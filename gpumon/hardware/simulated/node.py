@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from gpumon.hardware.reader import CardReader, XidEvent
@@ -14,6 +15,7 @@ from gpumon.hardware.simulated.scenario import Scenario
 from gpumon.hardware.simulated.scenarios import find_scenario
 from gpumon.hardware.simulated.sensors import C, fault_at
 from gpumon.hardware.simulated.tree import topology
+from gpumon.hardware.simulated.truth import JobTruth, job_truths
 from gpumon.hardware.simulated.world import World
 from gpumon.model.card import Card
 from gpumon.model.clock import Clock
@@ -27,15 +29,15 @@ _NOMINAL_WALL_S = 1_760_000_000.0  # Unix time of a run without a clock of its o
 class SimulatedNode:
     """The driver, the PCI tree and the host of a scenario.
 
-    With a clock, its time at construction is second 0 of the scenario. Without one the scenario's zero is the zero of
-    the card readers' clocks, and what the node itself is asked is answered for the newest time any of them has shown.
+    With a clock, its time at construction is second 0 of the scenario. Without one the scenario begins at the first
+    time anybody shows, and what the node itself is asked is answered for the newest time of the card readers' clocks.
     """
 
     def __init__(self, scenario: str | Scenario, seed: int = 0, clock: Clock | None = None) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else find_scenario(scenario)
         self.seed = seed
         self._clock = clock
-        self._origin_s = clock.mono_s() if clock is not None else 0.0
+        self._origin_s = clock.mono_s() if clock is not None else math.nan
         self._clocks: list[Clock] = []
         self._world = World(self.scenario, seed)
         self._ledger = DriverLedger(self.scenario.node.queue_windows)
@@ -67,6 +69,7 @@ class SimulatedNode:
     def card_reader(self, card: Card, clock: Clock) -> CardReader:
         """Return a reader for one card with its own clock."""
         self._clocks.append(clock)
+        self._begin(clock.mono_s())
         state = self._world.cards[card.identity.index]
         shared = Shared(self._world, self._processes, self._ledger, self._origin_s, self.seed)
         return SimulatedCardReader(shared, state, card, clock)
@@ -131,13 +134,24 @@ class SimulatedNode:
 
     def processes(self, gpu_pids: frozenset[int], mono_s: float) -> ProcessTable:
         """Read processes (HostReader)."""
+        self._begin(mono_s)
         return self._host.processes(gpu_pids, mono_s)
 
     def host(self, uuids_by_address: Mapping[str, str]) -> HostSample:
         """Read the host's counters (HostReader)."""
         return self._host.host(uuids_by_address)
 
+    def truth(self, from_s: float, to_s: float) -> tuple[JobTruth, ...]:
+        """Return what really happened between two seconds of the run, job by job."""
+        with self._world.lock:
+            self._world.advance(to_s)
+            return job_truths(self._world, from_s, to_s)
+
+    def _begin(self, mono_s: float) -> None:
+        if math.isnan(self._origin_s):
+            self._origin_s = mono_s
+
     def _now_s(self) -> float:
         if self._clock is not None:
-            return self._clock.mono_s() - self._origin_s
-        return max((clock.mono_s() for clock in self._clocks), default=0.0)
+            return max(self._clock.mono_s() - self._origin_s, 0.0)
+        return max((clock.mono_s() - self._origin_s for clock in self._clocks), default=0.0)

@@ -103,7 +103,7 @@ class Scenario:
     """A node, its jobs, and its faults."""
 
     name: str
-    description: str
+    about: str  # one line for people
     node: NodePlan
     jobs: tuple[JobPlan, ...] = ()
     faults: tuple[FaultPlan, ...] = ()

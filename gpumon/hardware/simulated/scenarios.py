@@ -1,29 +1,40 @@
-"""The named scenarios."""
+"""The named scenarios: nodes and jobs as they stand on rental floors, each with the verdict it must give.
+
+The verdict written beside a scenario is for people and for tests; the simulation does not see it, and a test checks
+that it is what the event log says.
+"""
 
 from __future__ import annotations
 
-from gpumon.hardware.simulated import work
-from gpumon.hardware.simulated.fabric import HostSpec
-from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario, slots
-from gpumon.hardware.simulated.training import Training
+from dataclasses import dataclass
+
+from gpumon.hardware.simulated.catalogue import consumer, datacentre, disturbed, shared_nodes
+from gpumon.hardware.simulated.scenario import Scenario
 from gpumon.model.errors import GpumonError
 
-RTX5090_HOST = HostSpec(staging_ratio=0.56)
 
-SCENARIOS: tuple[Scenario, ...] = (
-    Scenario(
-        "rtx5090-x8-ddp-bound",
-        "8 x RTX 5090, DDP of a 1.2 B model with a small batch: gradients take longer than the arithmetic",
-        NodePlan(slots("rtx5090", 8), RTX5090_HOST),
-        (
-            JobPlan(
-                "llama-1b-ddp",
-                Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024, overlap=False),
-                tuple(range(8)),
-            ),
-        ),
-    ),
-)
+@dataclass(frozen=True, slots=True)
+class NamedScenario:
+    """A scenario, and the class and detail of its first job ("class" or "class/detail")."""
+
+    scenario: Scenario
+    verdict: str
+
+    @property
+    def about(self) -> str:
+        """One line for people."""
+        return self.scenario.about
+
+
+SCENARIOS: dict[str, NamedScenario] = {
+    scenario.name: NamedScenario(scenario, verdict)
+    for scenario, verdict in (
+        *consumer.SCENARIOS,
+        *datacentre.SCENARIOS,
+        *disturbed.SCENARIOS,
+        *shared_nodes.SCENARIOS,
+    )
+}
 
 
 def find_scenario(name: str) -> Scenario:
@@ -31,7 +42,6 @@ def find_scenario(name: str) -> Scenario:
 
     Raises: GpumonError if there is none.
     """
-    for scenario in SCENARIOS:
-        if scenario.name == name:
-            return scenario
-    raise GpumonError(f"no simulated scenario {name!r}; `gpumon scenarios` lists them")
+    if name not in SCENARIOS:
+        raise GpumonError(f"no simulated scenario {name!r}; `gpumon scenarios` lists them")
+    return SCENARIOS[name].scenario

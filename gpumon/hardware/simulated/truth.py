@@ -1,0 +1,264 @@
+"""What really happened to each job: time by state, steps, who held it back, and the verdict that follows.
+
+The verdict follows from the event log by CONTRACT's order of judgement and nothing else: idle, hung, throttled, else
+the largest of compute with overlap, communication with peer wait, memory, host wait; where peer wait decides, the
+class is that of the card waited for. `margin` says how far the winner leads: near 0 it is a matter of taste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from gpumon.hardware.simulated.job import Job, Wait
+from gpumon.hardware.simulated.scenario import JobPlan, Standing
+from gpumon.hardware.simulated.serving import Serving
+from gpumon.hardware.simulated.timeline import Floats, Label
+from gpumon.hardware.simulated.timeline_file import CHANNELS
+from gpumon.hardware.simulated.training import Training
+from gpumon.hardware.simulated.world import World
+from gpumon.model.verdict import JobClass
+
+_STATE_LABELS: dict[str, tuple[Label, ...]] = {
+    "compute": (Label.COMPUTE,),
+    "communication": (Label.OWN_LINK, Label.SHARED_LINK, Label.LATENCY, Label.HOST_PATH),
+    "overlap": (Label.OVERLAP,),
+    "memory": (Label.MEMORY,),
+    "host_wait": (Label.INPUT, Label.CHECKPOINT, Label.OFFLOAD, Label.LAUNCH, Label.HOST_OTHER),
+    "peer_wait": (Label.PEER_WAIT, Label.BUBBLE),
+    "idle": (Label.IDLE,),
+}
+_COMMUNICATION_DETAILS = {
+    Label.OWN_LINK: "bandwidth",
+    Label.SHARED_LINK: "uplink",
+    Label.LATENCY: "latency",
+    Label.HOST_PATH: "host_path",
+    Label.BUBBLE: "pipeline_bubble",
+}
+_HOST_DETAILS = {
+    Label.INPUT: "input",
+    Label.CHECKPOINT: "checkpoint",
+    Label.OFFLOAD: "offload",
+    Label.LAUNCH: "launch",
+}
+_THROTTLE_DETAILS = {Label.POWER_LIMITED: "power", Label.THERMAL: "thermal", Label.BRAKE: "brake"}
+_HUNG_AFTER_S = 300.0
+# A card is named as the one the others wait for when it costs this share of the job's time and most of all waiting.
+_STRAGGLER_COST = 0.08
+_STRAGGLER_SHARE = 0.6
+_LABEL_0 = len(CHANNELS)
+_Name = TypeVar("_Name", JobClass, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The card the others wait for."""
+
+    card: int  # index on the node
+    cause: str  # host, link, thermal, power, brake, clock, neighbour
+    cost_ratio: float  # share of the job's time lost to it
+
+
+@dataclass(frozen=True, slots=True)
+class JobTruth:
+    """One job between two times."""
+
+    name: str
+    cards: tuple[int, ...]
+    strategy: str
+    from_s: float
+    to_s: float
+    split: Mapping[str, float]  # the seven states; sums to 1
+    job_class: JobClass
+    detail: str
+    margin: float  # by how much the winning share leads
+    detail_margin: float
+    optimizer_step_s: float  # NaN where fewer than two ended
+    micro_step_s: float
+    samples_per_second: float  # over the whole run so far
+    culprit: Culprit | None
+    costs: Mapping[int, float]  # share of the job's time lost to each card, by index; straggler or not
+    rx_bytes: Mapping[int, float]  # on the wire, by card index
+    tx_bytes: Mapping[int, float]
+    nvlink_bytes: Mapping[int, float]
+    labels: Mapping[str, float] = field(default_factory=dict)  # the split in full
+
+
+def truth(scenario_world: World, seconds: float) -> tuple[JobTruth, ...]:
+    """Return the truth of a whole run; the world must keep its whole timeline."""
+    scenario_world.advance(seconds)
+    return job_truths(scenario_world, 0.0, seconds)
+
+
+def job_truths(world: World, from_s: float, to_s: float) -> tuple[JobTruth, ...]:
+    """Return the truth of every job that was alive between two times the world has simulated."""
+    found = []
+    for plan, job in zip(world.scenario.jobs, world.jobs, strict=True):
+        begin, end = max(from_s, plan.start_s, 0.0), min(to_s, job.end_s)
+        if end > begin:
+            found.append(_truth(world, plan, job, begin, end))
+    return tuple(found)
+
+
+def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> JobTruth:
+    span = end - begin
+    per_card = [
+        (world.timelines[index].integrals_at(end) - world.timelines[index].integrals_at(begin)) / span
+        for index in plan.cards
+    ]
+    mean = np.mean(per_card, axis=0)[_LABEL_0:]
+    split = {state: float(sum(mean[label] for label in labels)) for state, labels in _STATE_LABELS.items()}
+    waits = [wait for wait in job.log.waits if wait.to_s > begin and wait.from_s < end]
+    blame = _blame(world, plan, waits, begin, end)
+    culprit, costs = _culprit(world, plan, mean, waits, span)
+    verdict = _judge(split, mean, blame, end - job.log.hung_since_s, span)
+    return JobTruth(
+        name=plan.name,
+        cards=plan.cards,
+        strategy=_strategy(plan),
+        from_s=begin,
+        to_s=end,
+        split=split,
+        job_class=verdict[0],
+        detail=verdict[1],
+        margin=verdict[2],
+        detail_margin=verdict[3],
+        optimizer_step_s=_mean_step(job.log.optimizer_steps_s, begin, end),
+        micro_step_s=_mean_step(job.log.micro_steps_s, begin, end),
+        samples_per_second=job.log.samples / (end - max(plan.start_s, 0.0)),
+        culprit=culprit,
+        costs=costs,
+        rx_bytes={index: float(rates[0]) * span for index, rates in zip(plan.cards, per_card, strict=True)},
+        tx_bytes={index: float(rates[1]) * span for index, rates in zip(plan.cards, per_card, strict=True)},
+        nvlink_bytes={index: float(sum(rates[2:4])) * span for index, rates in zip(plan.cards, per_card, strict=True)},
+        labels={label.name.lower(): float(mean[label]) for label in Label},
+    )
+
+
+def _strategy(plan: JobPlan) -> str:
+    workload = plan.workload
+    if isinstance(workload, Training):
+        return workload.strategy
+    if isinstance(workload, Serving):
+        return "offload" if workload.host_share > 0 else workload.split
+    return "idle" if isinstance(workload, Standing) else "single"
+
+
+def _mean_step(ends_s: Sequence[float], begin: float, end: float) -> float:
+    inside = [time for time in ends_s if begin <= time <= end]
+    if len(inside) < 2:
+        return float("nan")
+    return (inside[-1] - inside[0]) / (len(inside) - 1)
+
+
+def _blame(world: World, plan: JobPlan, waits: Sequence[Wait], begin: float, end: float) -> Floats:
+    """Return, by label, what the cards waited for were doing, as shares of the job's time."""
+    blame = np.zeros(len(Label))
+    for wait in waits:
+        timeline = world.timelines[plan.cards[wait.culprit]]
+        first, last = max(wait.from_s, begin), min(wait.to_s, end)
+        blame += (timeline.integrals_at(last) - timeline.integrals_at(first))[_LABEL_0:]
+    shares: Floats = blame / (len(plan.cards) * (end - begin))
+    return shares
+
+
+def _culprit(
+    world: World, plan: JobPlan, mean: Floats, waits: Sequence[Wait], span: float
+) -> tuple[Culprit | None, dict[int, float]]:
+    size = len(plan.cards)
+    costs = dict.fromkeys(range(size), 0.0)
+    for wait in waits:
+        costs[wait.culprit] += (wait.to_s - wait.from_s) / (max(size - 1, 1) * span)
+    by_card = {plan.cards[rank]: cost for rank, cost in costs.items()}
+    rank = max(costs, key=lambda one: costs[one])
+    cost = costs[rank]
+    if cost >= _STRAGGLER_COST and cost >= _STRAGGLER_SHARE * sum(costs.values()):
+        own = [wait for wait in waits if wait.culprit == rank]
+        return Culprit(plan.cards[rank], _cause(world, plan, rank, own), cost), by_card
+    return _narrow_link(world, plan, mean), by_card
+
+
+def _cause(world: World, plan: JobPlan, rank: int, waits: Sequence[Wait]) -> str:
+    card = plan.cards[rank]
+    timeline = world.timelines[card]
+    did = np.zeros(len(Label))
+    for wait in waits:
+        did += (timeline.integrals_at(wait.to_s) - timeline.integrals_at(wait.from_s))[_LABEL_0:]
+    waited = sum(wait.to_s - wait.from_s for wait in waits)
+    if sum(did[label] for label in _STATE_LABELS["host_wait"]) > 0.5 * waited:
+        return "host"
+    for label, name in _THROTTLE_DETAILS.items():
+        if did[label] > 0.3 * waited:
+            return name
+    shared = sum(card in other.cards and not isinstance(other.workload, Standing) for other in world.scenario.jobs)
+    return "neighbour" if shared > 1 else "clock"
+
+
+def _narrow_link(world: World, plan: JobPlan, mean: Floats) -> Culprit | None:
+    """A card whose link is narrower than all others' holds the whole ring to its own speed: nobody waits, all crawl."""
+    rates = sorted((world.scenario.node.slots[index].wire_bytes_per_second, index) for index in plan.cards)
+    if len(rates) < 2:
+        return None
+    cost = float(mean[Label.OWN_LINK]) * (1 - rates[0][0] / rates[1][0])
+    return Culprit(rates[0][1], "link", cost) if cost >= _STRAGGLER_COST else None
+
+
+def _judge(
+    split: Mapping[str, float], mean: Floats, blame: Floats, hung_s: float, span: float
+) -> tuple[JobClass, str, float, float]:
+    """Return class, detail, and by how much each leads."""
+    if split["idle"] >= 0.5:
+        return JobClass.IDLE, "", 2 * split["idle"] - 1, 1.0
+    if hung_s > 0.5 * span:
+        settled = hung_s >= _HUNG_AFTER_S
+        return (JobClass.HUNG if settled else JobClass.UNKNOWN), "", 1.0 if settled else 0.0, 1.0
+    throttled = float(sum(mean[label] for label in _THROTTLE_DETAILS))
+    if throttled >= 0.5:
+        detail, lead = _largest({name: float(mean[label]) for label, name in _THROTTLE_DETAILS.items()})
+        return JobClass.THROTTLED, detail, 2 * throttled - 1, lead
+    groups = {
+        JobClass.COMPUTE: split["compute"] + split["overlap"],
+        JobClass.COMMUNICATION: split["communication"] + split["peer_wait"],
+        JobClass.MEMORY: split["memory"],
+        JobClass.HOST: split["host_wait"],
+    }
+    winner, margin = _largest(groups)
+    margin = min(margin, 1 - 2 * throttled, 1 - 2 * split["idle"])
+    if winner is JobClass.COMMUNICATION:
+        return _judge_waiting(split, mean, blame, margin)
+    if winner is JobClass.HOST:
+        detail, lead = _largest({name: float(mean[label]) for label, name in _HOST_DETAILS.items()})
+        return JobClass.HOST, detail, margin, lead
+    return winner, "", margin, 1.0
+
+
+def _judge_waiting(
+    split: Mapping[str, float], mean: Floats, blame: Floats, margin: float
+) -> tuple[JobClass, str, float, float]:
+    host = float(sum(blame[label] for label in _STATE_LABELS["host_wait"]))
+    throttled = float(sum(blame[label] for label in _THROTTLE_DETAILS))
+    waited_for = {
+        JobClass.HOST: host,
+        JobClass.THROTTLED: throttled,
+        JobClass.COMMUNICATION: max(split["peer_wait"] - host - throttled, 0.0),
+    }
+    blamed, lead = _largest(waited_for)
+    if blamed is not JobClass.COMMUNICATION:
+        margin = min(margin, abs(split["peer_wait"] - split["communication"]), lead)
+        if split["peer_wait"] > split["communication"]:
+            names = _HOST_DETAILS if blamed is JobClass.HOST else _THROTTLE_DETAILS
+            detail, detail_lead = _largest({name: float(blame[label]) for label, name in names.items()})
+            return blamed, detail, margin, detail_lead
+    shares = {name: float(mean[label]) for label, name in _COMMUNICATION_DETAILS.items()}
+    shares["straggler"] = float(mean[Label.PEER_WAIT])
+    detail, detail_lead = _largest(shares)
+    return JobClass.COMMUNICATION, detail, margin, detail_lead
+
+
+def _largest(shares: Mapping[_Name, float]) -> tuple[_Name, float]:
+    ordered = sorted(shares, key=lambda name: shares[name], reverse=True)
+    second = shares[ordered[1]] if len(ordered) > 1 else 0.0
+    return ordered[0], shares[ordered[0]] - second
