@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpumon.cli import looking
 from gpumon.cli.arguments import Subparsers
-from gpumon.config import Config, load
+from gpumon.config import load
 from gpumon.doctor import bundle
 from gpumon.doctor.agreement import compare_sources
 from gpumon.doctor.checks import run_checks, worst
@@ -51,8 +51,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print checks and measurements; 1 when a check failed."""
-    config, problems = _configuration(args.config)
-    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine(config)
+    listen, problems = _configuration(args.config)
+    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine()
     node, clock = at.node, at.clock
     try:
         examination = examine(node, clock, check_config=lambda: problems)
@@ -65,17 +65,16 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(answer if args.format == "json" else words)
     if args.bundle:
         answers = {"doctor.txt": words, "doctor.json": answer}
-        _bundle(args.bundle, examination, answers, f"http://{config.listen}")
+        _bundle(args.bundle, examination, answers, f"http://{listen}")
     return 1 if worst(results) is Level.FAIL else 0
 
 
-def _configuration(file: str | None) -> tuple[Config, Sequence[str]]:
-    """Return the configuration, and its problems; with problems the defaults, so that the rest is examined too."""
+def _configuration(file: str | None) -> tuple[str, Sequence[str]]:
+    """Return where the daemon listens, and the problems of the configuration; with problems the default address."""
     try:
-        return load(file, os.environ), ()
+        return load(file, os.environ).listen, ()
     except ConfigError as error:
-        roots = {name: os.environ[name] for name in ("GPUMON_SYSFS_ROOT", "GPUMON_PROCFS_ROOT") if name in os.environ}
-        return load(os.devnull, roots), error.problems
+        return load(os.devnull, {}).listen, error.problems
 
 
 def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> Measurements | None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpumon.config import Config
 from gpumon.hardware.nvidia.node import NvmlNode
 from gpumon.hardware.reader import NodeReader
 from gpumon.hardware.simulated.node import SimulatedNode
@@ -26,10 +24,9 @@ class Looking:
     clock: Callable[[Card], Clock]
 
 
-def at_machine(config: Config) -> Looking:
-    """Return the driver of this machine."""
-    node = NvmlNode(sysfs_root=Path(config.sysfs_root), procfs_root=Path(config.procfs_root))
-    return Looking(node, lambda _card: RealClock())
+def at_machine() -> Looking:
+    """Return the driver of this machine, its trees where the environment says they are."""
+    return Looking(NvmlNode(), lambda _card: RealClock())
 
 
 def at_scenario(scenario: str) -> Looking:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 
 from gpumon.cli import looking
 from gpumon.cli.arguments import Subparsers
-from gpumon.config import load
 from gpumon.doctor.examination import card_readings
 from gpumon.doctor.topology import document, draw
 from gpumon.model.fault import Fault
@@ -31,7 +29,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the topology; 1 when the driver does not answer although it has cards to answer for."""
-    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine(load(None, os.environ))
+    at = looking.at_scenario(args.simulate) if args.simulate else looking.at_machine()
     node = at.node
     opened = node.open()
     try:

@@ -234,6 +234,14 @@ def test_chipset_slot_is_a_finding() -> None:
     assert "Card 1 sits behind 0000:03:00.0, gen4 x4, 7.9 GB/s each way" in result.sentence
 
 
+@pytest.mark.parametrize(("virtualization", "level"), [("docker", Level.WARN), ("kvm", Level.PASS)])
+def test_invisible_tree_in_a_container(virtualization: str, level: Level) -> None:
+    """A container without /sys can be helped; one inside a virtual machine cannot."""
+    facts = make_facts(standing="container", virtualization=virtualization)
+    examination = make_examination(facts=facts, topology=Topology(paths=(make_path(0),), flat=True))
+    assert _only(examination, "pci tree").level is level
+
+
 def test_shared_uplink_is_told_without_alarm() -> None:
     """Cards under one switch share its link: a fact, not a fault."""
     result = _only(make_examination(), "pci tree")

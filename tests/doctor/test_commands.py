@@ -26,7 +26,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 
     def patch(node: ScriptedNode) -> ScriptedNode:
         at = looking.Looking(node, lambda _card: CountingClock())
-        monkeypatch.setattr(looking, "at_machine", lambda _config: at)
+        monkeypatch.setattr(looking, "at_machine", lambda: at)
         monkeypatch.setattr(looking, "at_scenario", lambda _scenario: at)
         monkeypatch.delenv("GPUMON_CONFIG", raising=False)
         return node

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpumon.doctor.examination import Examination
 from gpumon.doctor.rates import CardLink, card_link, hop_bytes_per_second, hop_words, link_words, whole
 from gpumon.doctor.result import Result, passed, warned
+from gpumon.hardware.standing import in_virtual_machine
 from gpumon.model.card import Card
 from gpumon.model.topology import CardPath, LinkHop, P2p
 
@@ -48,13 +49,12 @@ def tree(examination: Examination) -> tuple[Result, ...]:
     if not examination.cards:
         return ()
     if topology.flat:
-        if facts.standing == "container":
+        if facts.standing == "container" and not in_virtual_machine(facts):
             return (
                 warned(
                     "pci tree",
                     "The host's PCI tree is not visible: uplinks that cards share cannot be known.",
-                    "Give the container a readable /sys, or mount the host's and set GPUMON_SYSFS_ROOT. Inside a "
-                    "virtual machine nothing helps: the tree is the hypervisor's.",
+                    "Give the container a readable /sys, or mount the host's and set GPUMON_SYSFS_ROOT.",
                 ),
             )
         return (passed("pci tree", "Flat or made by a hypervisor: uplinks that cards share cannot be known."),)
