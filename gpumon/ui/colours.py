@@ -13,9 +13,9 @@ CLASS_COLOURS: dict[str, str] = {
     "memory": "#0072B2",
     "host": "#E69F00",
     "throttled": "#CC79A7",
-    "idle": "#8C8C8C",
+    "idle": "#666666",
     "hung": "#7A1F5C",
-    "unknown": "#B8B8B8",
+    "unknown": "#C4C4C4",
 }
 
 STATE_COLOURS: dict[str, str] = {
@@ -25,5 +25,5 @@ STATE_COLOURS: dict[str, str] = {
     "communication": "#D55E00",
     "peer_wait": "#F0B48C",
     "host_wait": "#E69F00",
-    "idle": "#8C8C8C",
+    "idle": "#666666",
 }

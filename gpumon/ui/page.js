@@ -7,7 +7,7 @@ const GIVE_UP_MS = 8000;
 const OPEN_AT_FIRST = 4; // jobs in trouble that are unfolded without being asked
 const FULL = 0.8; // saturation at which a link counts as full: CONTRACT's saturated seconds
 const NAME_LENGTH = 60;
-const LIGHT_TEXT = new Set(["memory", "hung"]); // colours on which white reads better than black
+const LIGHT_TEXT = new Set(["memory", "hung", "idle"]); // colours on which white reads better than black
 
 const byId = (id) => document.getElementById(id);
 let language = "en";
@@ -317,9 +317,9 @@ function showCard(view, card, jobs) {
   const owner = [...owners].sort((a, b) => urgency(a) - urgency(b))[0];
   const tag = !card.up ? ["hung", word("lost")]
     : !owner ? ["", word("free")]
-      : owners.length > 1 ? [look(owner)[0], word("shared", owners.length)] : look(owner);
+      : [owner.class, owners.length > 1 ? word("shared", owners.length) : WORDS[language].classes[owner.class]];
   view.root.classList.toggle("lost", !card.up);
-  if (owner) colour(view.root, "class", look(owner)[0]);
+  if (owner) colour(view.root, "class", owner.class);
   else view.root.style.removeProperty("--colour");
   const label = card.name.replace(/^NVIDIA (GeForce )?/, "");
   fill(view.line, [card.gpu, label, tag], () => {
@@ -351,17 +351,19 @@ function showLinks(meters, link, prefix) {
 }
 
 function showReadings(view, card) {
-  const pairs = [];
-  if (known(card.power_watts)) pairs.push([word("power"), `${watts(card.power_watts)}/${watts(card.power_limit_watts)} W`]);
+  const pairs = []; // label, value; a label whose unit says enough is only spoken
+  if (known(card.power_watts)) pairs.push(["power", `${watts(card.power_watts)}/${watts(card.power_limit_watts)} W`]);
   if (known(card.memory_used_bytes)) {
-    pairs.push([word("memory"), `${gibibytes(card.memory_used_bytes)}/${gibibytes(card.memory_total_bytes)} GiB`]);
+    pairs.push(["memory", `${gibibytes(card.memory_used_bytes)}/${gibibytes(card.memory_total_bytes)} GiB`]);
   }
-  if (known(card.temperature_celsius)) pairs.push([word("temperature"), `${Math.round(card.temperature_celsius)} °C`]);
-  if (known(card.utilization_ratio)) pairs.push([word("utilization"), percent(card.utilization_ratio)]);
-  if (known(card.sm_clock_hertz)) pairs.push([word("clock"), `${(card.sm_clock_hertz / 1e9).toFixed(2)} GHz`]);
-  if (known(card.pcie.width_lanes)) pairs.push(["PCIe", `${card.pcie.generation ?? "?"}.0 x${card.pcie.width_lanes}`]);
-  for (const part of card.mig) pairs.push([part.profile, `${gibibytes(part.memory_used_bytes)} GiB`]);
-  fill(view.readings, pairs, () => pairs.map(([label, value]) => make("span", "", `${label} `, bold(value))));
+  if (known(card.temperature_celsius)) pairs.push(["temperature", `${Math.round(card.temperature_celsius)} °C`]);
+  if (known(card.utilization_ratio)) pairs.push(["utilization", percent(card.utilization_ratio)]);
+  if (known(card.sm_clock_hertz)) pairs.push(["clock", `${(card.sm_clock_hertz / 1e9).toFixed(2)} GHz`]);
+  if (known(card.pcie.width_lanes)) pairs.push(["link", `PCIe ${card.pcie.generation ?? "?"}.0 x${card.pcie.width_lanes}`]);
+  for (const part of card.mig) pairs.push(["slice", `${part.profile} ${gibibytes(part.memory_used_bytes)} GiB`]);
+  fill(view.readings, pairs, () =>
+    pairs.map(([key, value]) =>
+      make("span", "", make("span", key === "utilization" ? "" : "spoken", `${word(key)} `), bold(value))));
   const warnings = [];
   if (!card.up) warnings.push(word("card_lost", card.gpu, card.fault || "?"));
   const link = card.pcie;
@@ -464,7 +466,8 @@ function troubleLine(kind) {
 function showHead(state) {
   write(byId("host"), short(state.node.hostname));
   document.title = `${short(state.node.hostname)} · gpumon`;
-  write(byId("cards-up"), word("cards_up", state.node.gpus_up, Math.max(state.node.gpus_expected, state.gpus.length)));
+  const cards = Math.max(state.node.gpus_expected, state.gpus.length);
+  write(byId("cards-up"), cards ? word("cards_up", state.node.gpus_up, cards) : "");
   write(byId("driver"), state.node.driver_version ? word("driver", state.node.driver_version) : "");
 }
 
@@ -499,7 +502,8 @@ function show() {
   const troubled = jobs.filter(inTrouble);
   const heading = byId("answer");
   heading.removeAttribute("data-word");
-  write(heading, state.node.nvml_up ? answerLine(jobs, troubled) : "");
+  heading.hidden = !state.node.nvml_up;
+  write(heading, answerLine(jobs, troubled));
   const kinds = jobs.length > 1 ? sameTrouble(troubled) : []; // the only job's sentence is the heading
   fill(byId("troubles"), kinds, () => kinds.map(troubleLine));
   byId("jobs-title").parentElement.hidden = jobs.length === 0;

@@ -86,7 +86,6 @@ def headline(job_class: str, detail: str | None) -> Words:
 
 # Texts of the live page. `{}` is filled in by the script.
 PAGE: dict[str, Words] = {
-    "title": Words("GPU jobs on this node", "本机 GPU 任务"),
     "skip": Words("Skip to jobs", "跳到任务"),
     "language": Words("中文", "English"),
     "updated": Words("updated {} s ago", "{} 秒前更新"),
@@ -137,7 +136,6 @@ PAGE: dict[str, Words] = {
         "缺了这张卡，任务无法继续。请联系机器管理员，并在其余显卡上重启任务。",
     ),
     "jobs_of": Words("{} jobs", "{} 个任务"),
-    "details": Words("Details", "详情"),
     "tenant": Words("tenant", "租户"),
     "strategy": Words("layout", "并行方式"),
     "step": Words("step", "每步"),
@@ -146,8 +144,12 @@ PAGE: dict[str, Words] = {
     "memory": Words("memory", "显存"),
     "temperature": Words("temperature", "温度"),
     "utilization": Words("a kernel runs", "有内核在跑"),
-    "utilization_note": Words("100 % does not mean busy: waiting for data counts too", "100 % 不等于在干活：等数据也算"),
+    "utilization_note": Words(
+        "100 % does not mean busy: waiting for data counts too", "100 % 不等于在干活：等数据也算"
+    ),
     "clock": Words("clock", "频率"),
+    "link": Words("link", "链路"),
+    "slice": Words("slice", "分区"),
     "link_in": Words("in", "入"),
     "link_out": Words("out", "出"),
     "of": Words("{} of {}", "{} / {}"),
@@ -161,7 +163,6 @@ PAGE: dict[str, Words] = {
     "free": Words("free", "空闲"),
     "lost": Words("no answer", "无响应"),
     "shared": Words("{} jobs", "{} 个任务"),
-    "throttle_power": Words("at its power limit", "达到功率上限"),
     "throttle_heat": Words("slowed by heat", "因过热降频"),
     "throttle_brake": Words("power brake", "功率刹车"),
     "seconds": Words("{} s", "{} 秒"),

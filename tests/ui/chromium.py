@@ -83,10 +83,12 @@ class Browser:
 
     def until(self, condition: str) -> None:
         """Wait until an expression is true, at most 10 s."""
-        assert self.run(
-            f"new Promise((done) => {{ const end = Date.now() + 10000; (function look() {{"
-            f"if ({condition}) done(true); else if (Date.now() > end) done(false); else setTimeout(look, 20); }})(); }})"
-        ), f"never true: {condition}"
+        script = """new Promise((done) => {
+            const end = Date.now() + 10000;
+            const look = () => (CONDITION ? done(true) : Date.now() > end ? done(false) : setTimeout(look, 20));
+            look();
+        })"""
+        assert self.run(script.replace("CONDITION", f"({condition})")), f"never true: {condition}"
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""

@@ -39,9 +39,7 @@ def wavering(view: NodeView, minute: int) -> NodeView:
     for job in view.jobs:
         split = job.verdict.time_split
         if split is not None and split.compute > 0.2 and split.communication > 0.2:
-            split = dataclasses.replace(
-                split, compute=split.compute + shift, communication=split.communication - shift
-            )
+            split = dataclasses.replace(split, compute=split.compute + shift, communication=split.communication - shift)
             job = dataclasses.replace(job, verdict=dataclasses.replace(job.verdict, time_split=split))  # noqa: PLW2901
         jobs.append(job)
     cards = []
