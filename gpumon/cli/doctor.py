@@ -18,15 +18,19 @@ from gpumon.doctor import bundle
 from gpumon.doctor.agreement import compare_sources
 from gpumon.doctor.checks import run_checks, worst
 from gpumon.doctor.driver_calls import driver_call_costs
-from gpumon.doctor.examination import Examination, examine
+from gpumon.doctor.examination import Examination, answering, examine
 from gpumon.doctor.measure import ClockMaker, call_costs, window_overlap
+from gpumon.doctor.patience import within
 from gpumon.doctor.report import Measurements, document, text
 from gpumon.doctor.result import Level
 from gpumon.doctor.topology import document as topology_document
 from gpumon.doctor.topology import draw
 from gpumon.hardware.reader import NodeReader
 from gpumon.model.errors import ConfigError
+from gpumon.model.fault import Fault
 
+# Measuring takes about eight seconds for each card model on the node.
+MEASURING_TIMEOUT_S = 120.0
 EPILOG = (
     "Exit codes: 0 nothing failed (warnings may be there), 1 a check failed, 2 wrong usage. Takes about ten seconds."
 )
@@ -78,16 +82,23 @@ def _configuration(file: str | None) -> tuple[str, Sequence[str]]:
 
 
 def _measure(node: NodeReader, examination: Examination, clock: ClockMaker) -> Measurements | None:
-    """Return what was measured, None without a card to measure on."""
-    cards = [card for card in examination.cards if card.fault is None]
+    """Return what was measured, None without a card to measure on or when a call hangs meanwhile."""
+    cards = answering(examination)
     if not cards:
         return None
-    return Measurements(
-        costs=call_costs(node, cards, clock),
-        driver_calls=() if examination.facts.simulated else driver_call_costs(cards),
-        overlap=window_overlap(node, cards, clock),
-        agreement=compare_sources(node, cards, clock),
+    measured = within(
+        MEASURING_TIMEOUT_S,
+        lambda: Measurements(
+            costs=call_costs(node, cards, clock),
+            driver_calls=() if examination.facts.simulated else driver_call_costs(cards),
+            overlap=window_overlap(node, cards, clock),
+            agreement=compare_sources(node, cards, clock),
+        ),
     )
+    if isinstance(measured, Fault):
+        print("gpumon: a call to the driver hangs; nothing could be measured", file=sys.stderr)
+        return None
+    return measured
 
 
 def _bundle(file: Path, examination: Examination, answers: Mapping[str, str], url: str) -> None:

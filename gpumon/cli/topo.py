@@ -8,7 +8,7 @@ import sys
 
 from gpumon.cli import looking
 from gpumon.cli.arguments import Subparsers
-from gpumon.doctor.examination import card_readings
+from gpumon.doctor.examination import read_cards
 from gpumon.doctor.topology import document, draw
 from gpumon.model.fault import Fault
 from gpumon.model.topology import Topology
@@ -35,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         cards = () if isinstance(opened, Fault) else tuple(opened)
         facts, topology = node.facts(), node.topology(cards)
-        usable = [card for card in cards if card.fault is None]
-        readings = {card.identity.uuid: card_readings(node.card_reader(card, at.clock(card))) for card in usable}
+        readings = read_cards(node, cards, at.clock)
     finally:
         node.close()
     if args.format == "json":

@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
+from gpumon.doctor.patience import within
 from gpumon.hardware.reader import CardReader, NodeReader, SlowSample
 from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
 from gpumon.hardware.standing import unsupported_platform
@@ -33,6 +35,8 @@ _DISTRIBUTIONS = (
     "textual",
     "apprise",
 )
+# One card's scalars take milliseconds; a driver that brings a card up first takes seconds.
+_ANSWER_TIMEOUT_S = 10.0
 # adjtimex(2) returns TIME_ERROR while no daemon disciplines the clock. The kernel's struct timex has 208 bytes.
 _TIME_ERROR = 5
 _TIMEX_BYTES = 256
@@ -55,6 +59,7 @@ class Examination:
     fault: Fault | None = None  # why the driver does not answer
     topology: Topology = field(default_factory=Topology)
     readings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # uuid -> key -> value, base units
+    silent: frozenset[str] = frozenset()  # uuids of cards whose calls did not come back
     aer: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # PCI address -> kind -> count since boot
     platform: str = "linux"
     unsupported: str = ""  # wsl, jetson
@@ -70,6 +75,13 @@ class Examination:
     config_problems: tuple[str, ...] | None = None  # None: nobody looked
     open_s: float = float("nan")  # what opening the driver and probing the cards took
     topology_s: float = float("nan")  # what reading the PCI tree and the peer matrix took
+
+
+def answering(examination: Examination) -> tuple[Card, ...]:
+    """Return the cards that can be measured: probed without a fault, and not silent since."""
+    return tuple(
+        card for card in examination.cards if card.fault is None and card.identity.uuid not in examination.silent
+    )
 
 
 def examine(
@@ -98,16 +110,14 @@ def examine(
     read_s = time.perf_counter()
     topology = node.topology(cards)
     topology_s = time.perf_counter() - read_s
+    readings = read_cards(node, cards, clock)
     return Examination(
         facts=facts,
         cards=cards,
         fault=opened if isinstance(opened, Fault) else None,
         topology=topology,
-        readings={
-            card.identity.uuid: card_readings(node.card_reader(card, clock(card)))
-            for card in cards
-            if card.fault is None
-        },
+        readings=readings,
+        silent=frozenset(card.identity.uuid for card in cards if card.fault is None) - readings.keys(),
         aer={} if facts.simulated else _aer(topology, sysfs),
         platform="linux" if facts.simulated else sys.platform,
         unsupported="" if facts.simulated else unsupported_platform(facts, procfs_root=proc),
@@ -126,12 +136,24 @@ def examine(
     )
 
 
-def card_readings(reader: CardReader) -> Mapping[str, float]:
-    """Return the scalars of one card by key of model/fields.py; what failed is left out."""
-    samples = (reader.quick(), reader.rare())
-    return {
-        key: value for sample in samples if isinstance(sample, SlowSample) for key, value in sample.readings.items()
+def read_cards(
+    node: NodeReader, cards: Sequence[Card], clock: Callable[[Card], Clock]
+) -> Mapping[str, Mapping[str, float]]:
+    """Return the scalars of each usable card: uuid -> key of model/fields.py -> value. A hung card is left out."""
+    answers = {
+        card.identity.uuid: within(_ANSWER_TIMEOUT_S, partial(_scalars, node.card_reader(card, clock(card))))
+        for card in cards
+        if card.fault is None
     }
+    return {uuid: answer for uuid, answer in answers.items() if not isinstance(answer, Fault)}
+
+
+def _scalars(reader: CardReader) -> Mapping[str, float]:
+    readings: dict[str, float] = {}
+    for sample in (reader.quick(), reader.rare()):
+        if isinstance(sample, SlowSample):
+            readings.update(sample.readings)
+    return readings
 
 
 def _aer(topology: Topology, sysfs: Path) -> Mapping[str, Mapping[str, float]]:

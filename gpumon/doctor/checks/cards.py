@@ -41,16 +41,17 @@ def usable(examination: Examination) -> tuple[Result, ...]:
                 "Check `lspci -d 10de:` and, in a container or VM, which cards it was given.",
             ),
         )
-    broken = [card for card in examination.cards if card.fault is not None]
-    if not broken:
+    faults = {card: Fault.TIMEOUT for card in examination.cards if card.identity.uuid in examination.silent}
+    faults |= {card: card.fault for card in examination.cards if card.fault is not None}
+    if not faults:
         return (passed("cards", f"All {len(examination.cards)} answer."),)
     return tuple(
         failed(
             "cards",
-            f"Card {_name(card)} cannot be used: {card.fault.value if card.fault else ''}.",
-            _REMEDIES.get(card.fault or Fault.UNKNOWN, "Read `dmesg | grep -i nvrm` for its address."),
+            f"Card {_name(card)} cannot be used: {fault.value}.",
+            _REMEDIES.get(fault, "Read `dmesg | grep -i nvrm` for its address."),
         )
-        for card in broken
+        for card, fault in faults.items()
     )
 
 
