@@ -38,7 +38,7 @@ _FAULTS = {
 _FIELDS_COST_S = 0.3e-3
 _LISTING_COST_S = 4.5e-3
 _SCALARS_COST_S = 0.4e-3
-_RESERVED_BYTES = 480e6
+RESERVED_BYTES = 480e6
 _KIB = 1024.0  # fields 138 and 139 count whole KiB
 
 
@@ -229,7 +229,7 @@ class SimulatedCardReader:
             replays = float(self._timeline.integrals_at(now)[C["pcie_replays"]])
         readings: Readings = {
             "memory_total_bytes": card.memory_bytes,
-            "memory_reserved_bytes": _RESERVED_BYTES,
+            "memory_reserved_bytes": RESERVED_BYTES,
             "power_limit_watts": self._state.power_limit_watts,
             "power_default_limit_watts": card.tdp_watts,
             "temperature_slowdown_celsius": card.slowdown_celsius,

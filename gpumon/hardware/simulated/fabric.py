@@ -156,6 +156,12 @@ class Fabric:
         bounds = (self.capacity[name] / used for name, used in route.use.items() if used > 0)
         return min(route.rate_limit, *bounds)
 
+    def shared_alone(self, route: Route) -> bool:
+        """Return True when a transfer alone on the node is held by something that several cards share."""
+        rate = self.solo_rate(route)
+        holding = [name for name, used in route.use.items() if used > 0 and self.capacity[name] / used <= rate * 1.001]
+        return route.rate_limit > rate * 1.001 and bool(set(holding) - route.own)
+
     def _change(self, edit: Callable[[], None], subject: Transfer) -> None:
         now = self.engine.now
         touched = {card for transfer in self.active for card in transfer.route.cards} | set(subject.route.cards)

@@ -15,7 +15,7 @@ from gpumon.hardware.simulated.job import Job
 from gpumon.hardware.simulated.scenario import Burn, JobPlan, Standing
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
-from gpumon.hardware.simulated.world import ONE_PROCESS
+from gpumon.hardware.simulated.world import ONE_PROCESS, World
 from gpumon.model.process import Container
 
 BOOT_BEFORE_S = 3 * 86400.0  # the host was up this long when the run began
@@ -188,6 +188,15 @@ class JobProcesses:
         if self.plan.given_cards and self.plan.given_cards != self.plan.cards:
             return {"CUDA_VISIBLE_DEVICES": ",".join(str(self.given.index(card)) for card in self.plan.cards)}
         return {}
+
+
+def processes_of(world: World) -> tuple[JobProcesses, ...]:
+    """Return the processes of every planned job of a world."""
+    specs = [slot.card for slot in world.scenario.node.slots]
+    return tuple(
+        JobProcesses(number, plan, job, tuple(specs[index] for index in plan.cards))
+        for number, (plan, job) in enumerate(zip(world.scenario.jobs, world.jobs, strict=True))
+    )
 
 
 _LAUNCHERS = {

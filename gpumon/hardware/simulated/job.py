@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from gpumon.hardware.simulated import work
 from gpumon.hardware.simulated.engine import Engine, Program, Signal
-from gpumon.hardware.simulated.fabric import RX, TX, Fabric, HostSpec, Route, host_copy, ring, send
+from gpumon.hardware.simulated.fabric import NVLINK_RX, RX, TX, Fabric, HostSpec, Route, host_copy, ring, send
 from gpumon.hardware.simulated.physics import CardState, Work
 from gpumon.hardware.simulated.timeline import Label
 
@@ -123,9 +124,9 @@ class Job:
         """Return the route of a ring over all ranks."""
         return ring(self.fabric.slots, [card.index for card in self.cards], self.host, transport)
 
-    def kernel(self, rank: int, work: Work, seconds: float) -> Signal:
+    def kernel(self, rank: int, kernels: Work, seconds: float) -> Signal:
         """Run work on one rank, with its spread."""
-        return self.cards[rank].run(work, seconds * self.spread())
+        return self.cards[rank].run(kernels, seconds * self.spread())
 
     def idle(self, rank: int, label: Label, seconds: float, cpu_share: float = 0.0) -> Program:
         """Leave a rank's card without work for a time, its process busy on `cpu_share` more cores than usual."""
@@ -159,12 +160,18 @@ class _Meeting:
 class Group:
     """Ranks that run the same collectives in the same order over one communicator."""
 
-    def __init__(self, job: Job, ranks: Sequence[int], transport: str = "") -> None:
+    def __init__(
+        self, job: Job, ranks: Sequence[int], transport: str = "", wait_label: Label = Label.PEER_WAIT
+    ) -> None:
         self._job = job
+        self._wait_label = wait_label
         self._ranks = tuple(ranks)
         self._transport = transport
         members = [job.cards[rank].index for rank in ranks]
         self.route = ring(job.fabric.slots, members, job.host, transport)
+        self._moving_label = Label.SHARED_LINK if job.fabric.shared_alone(self.route) else Label.OWN_LINK
+        if transport == "sockets":
+            self._moving_label = Label.HOST_PATH
         self._joined = dict.fromkeys(self._ranks, 0)  # collectives each rank has entered
         self._open: dict[int, _Meeting] = {}
         self._stream = dict.fromkeys(self._ranks, _fired())  # end of the last one queued on each rank
@@ -185,13 +192,31 @@ class Group:
         """Wait for everyone, no bytes."""
         return self.queue(rank, 0.0, 1)
 
+    def interleaved(self, parts: Sequence[tuple[Work, float]], sent_bytes: float, messages: int) -> tuple[Work, float]:
+        """Return kernels and collectives that alternate faster than sensors see, as one work and its seconds.
+
+        Args:
+            parts: kernels and how long each runs.
+            sent_bytes: what each member sends meanwhile, in `messages` collectives.
+        """
+        job, route = self._job, self.route
+        card = job.cards[self._ranks[0]]
+        latency_s = messages * route.latency_s
+        bytes_s = sent_bytes / job.fabric.solo_rate(route)
+        counts = route.cards[card.index]
+        rates = [count * sent_bytes / bytes_s for count in counts]
+        moving = work.exchange(card.card, rates[RX], rates[TX], rates[NVLINK_RX], self._moving_label)
+        waiting = work.exchange(card.card, 0.0, 0.0, 0.0, Label.LATENCY)
+        everything = [*parts, (moving, bytes_s), (waiting, latency_s)]
+        return work.blend(everything), sum(seconds for _, seconds in everything)
+
     def _arrive(self, rank: int, sent_bytes: float, messages: int) -> Signal:
         number = self._joined[rank]
         self._joined[rank] += 1
         meeting = self._open.setdefault(number, _Meeting())
         meeting.arrivals[rank] = self._job.engine.now
         if len(meeting.arrivals) < len(self._ranks):
-            self._job.cards[rank].spin(Label.PEER_WAIT, +1)
+            self._job.cards[rank].spin(self._wait_label, +1)
         else:
             del self._open[number]
             self._all_here(rank, meeting, sent_bytes, messages)
@@ -204,9 +229,9 @@ class Group:
         for rank, arrived in meeting.arrivals.items():
             if rank == last:
                 continue
-            if now - arrived > _REMEMBERED_WAIT_S:
+            if now - arrived > _REMEMBERED_WAIT_S and self._wait_label is Label.PEER_WAIT:
                 job.log.waits.append(Wait(rank, arrived, now, last))
-            job.cards[rank].spin(Label.PEER_WAIT, -1)
+            job.cards[rank].spin(self._wait_label, -1)
         if self._transport == "sockets":
             job.loopback.add(now, now + sent_bytes / self.route.rate_limit, sent_bytes * len(self._ranks))
         transfer_s = sent_bytes / job.fabric.solo_rate(self.route)
@@ -227,8 +252,7 @@ class Group:
             meeting.done.fire()
 
     def _move(self, meeting: _Meeting, sent_bytes: float, route: Route) -> None:
-        label = Label.HOST_PATH if self._transport == "sockets" else Label.OWN_LINK
-        transfer = self._job.fabric.start(route, sent_bytes, label, collective=True)
+        transfer = self._job.fabric.start(route, sent_bytes, self._moving_label, collective=True)
         transfer.done.when_fired(meeting.done.fire)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from gpumon.hardware.reader import CardReader, XidEvent
 from gpumon.hardware.simulated.card_reader import Shared, SimulatedCardReader
 from gpumon.hardware.simulated.host_view import SimulatedHost, boot_wall_s
-from gpumon.hardware.simulated.identity import JobProcesses
+from gpumon.hardware.simulated.identity import processes_of
 from gpumon.hardware.simulated.meters import DriverLedger
 from gpumon.hardware.simulated.probe import card_uuid, probed
 from gpumon.hardware.simulated.scenario import Scenario
@@ -41,11 +41,7 @@ class SimulatedNode:
         self._clocks: list[Clock] = []
         self._world = World(self.scenario, seed)
         self._ledger = DriverLedger(self.scenario.node.queue_windows)
-        specs = [slot.card for slot in self.scenario.node.slots]
-        self._processes = tuple(
-            JobProcesses(number, plan, job, tuple(specs[index] for index in plan.cards))
-            for number, (plan, job) in enumerate(zip(self.scenario.jobs, self._world.jobs, strict=True))
-        )
+        self._processes = processes_of(self._world)
         self._host = SimulatedHost(self._world, self._processes, self._now_s, lambda: self._origin_s)
         self._seen_events_s = -1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpumon.hardware.simulated.engine import Program, Signal, all_of
-from gpumon.hardware.simulated.job import Job
+from gpumon.hardware.simulated.job import Group, Job
 from gpumon.hardware.simulated.timeline import Label
 from gpumon.hardware.simulated.training import Replicas, Training
 
@@ -13,6 +13,7 @@ class Pipeline(Replicas):
 
     def __init__(self, job: Job, plan: Training) -> None:
         super().__init__(job, plan, compute_shares=job.size)
+        self.group = Group(job, range(job.size), plan.transport, wait_label=Label.BUBBLE)
         self._arrived: dict[tuple[int, bool, int, int], Signal] = {}
         self._boundary_bytes = plan.micro_batch * plan.sequence * plan.model.hidden * plan.element_bytes
         self._steps = [0] * job.size

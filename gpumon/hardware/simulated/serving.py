@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from gpumon.hardware.simulated import work
 from gpumon.hardware.simulated.engine import Program, all_of
-from gpumon.hardware.simulated.fabric import RX, TX
 from gpumon.hardware.simulated.job import Group, Job
 from gpumon.hardware.simulated.physics import Work
 from gpumon.hardware.simulated.timeline import Label
@@ -14,7 +13,6 @@ from gpumon.hardware.simulated.work import Model
 
 # Tokens are generated in stretches of about this length: one token is shorter than any sensor sees.
 _DECODE_STRETCH_S = 40e-3
-_FINEST_PHASE_S = 6e-3
 # Launching a token's kernels and picking the next token; CUDA graphs hide most of the launches.
 _TOKEN_HOST_S = 0.4e-3
 
@@ -97,14 +95,14 @@ class Server:
             chunk = min(plan.prompt_chunk, tokens)
             tokens -= chunk
             seconds = work.prefill_seconds(self.card, plan.model, chunk, job.size)
-            pieces = max(1, min(plan.model.layers, int(seconds / _FINEST_PHASE_S)))
-            layers = plan.model.layers / pieces
-            for _ in range(pieces):
-                yield job.kernel(rank, work.prefill(), seconds / pieces)
-                if job.size > 1:
-                    part = 2 * (job.size - 1) / job.size
-                    sent = 2 * layers * chunk * plan.model.hidden * 2 * part
-                    yield self.group.queue(rank, sent, max(1, round(2 * layers)))
+            kernels = work.prefill()
+            if job.size > 1:
+                layers = plan.model.layers
+                sent = 2 * layers * chunk * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
+                kernels, seconds = self.group.interleaved([(kernels, seconds)], sent, 2 * layers)
+            yield job.kernel(rank, kernels, seconds)
+            if job.size > 1:
+                yield self.group.barrier(rank)
 
     def _tokens(self, rank: int) -> Program:
         plan, job = self.plan, self.job
@@ -124,18 +122,11 @@ class Server:
         cache = plan.batch * plan.context_tokens * plan.model.cache_bytes_per_token()
         memory_s = work.decode_seconds(self.card, plan.weights, cache, job.size)
         parts = [(work.streaming(self.card), memory_s), (work.launch_bound(0.2), _TOKEN_HOST_S)]
-        if job.size > 1:
-            route = self.group.route
-            latency_s = 2 * plan.model.layers * route.latency_s
-            sent = 2 * plan.model.layers * plan.batch * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
-            bytes_s = sent / job.fabric.solo_rate(route)
-            exchange_s = latency_s + bytes_s
-            counts = route.cards[job.cards[0].index]
-            rate = sent / exchange_s
-            label = Label.LATENCY if latency_s > bytes_s else Label.OWN_LINK
-            moving = work.exchange(self.card, rate * counts[RX], rate * counts[TX], rate * counts[2], label)
-            parts.append((moving, exchange_s))
-        return work.blend(parts), sum(seconds for _, seconds in parts)
+        if job.size == 1:
+            return work.blend(parts), sum(seconds for _, seconds in parts)
+        layers = plan.model.layers
+        sent = 2 * layers * plan.batch * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
+        return self.group.interleaved(parts, sent, 2 * layers)
 
     def _layers(self) -> Program:
         """Layers spread over the cards: for each token the cards take turns, each for its share."""

@@ -17,8 +17,11 @@ from gpumon.hardware.simulated.timeline import Label
 from gpumon.hardware.simulated.work import Model
 
 # Phases are not cut finer than this: no sensor of a card resolves less, and events cost time.
-_FINEST_PHASE_S = 6e-3
-_MOST_PIECES = 8
+_FINEST_PHASE_S = 12e-3
+_MOST_PIECES = 6
+# Layers that take turns with their collectives faster than this are run as one blended stretch.
+_SLOWEST_BLEND_S = 16e-3
+_STRETCH_S = 50e-3
 # PyTorch's CPU Adam updates about this many parameters a second on one socket's cores (DeepSpeed: 1 s for 1e9).
 _HOST_ADAM_PARAMETERS_PER_SECOND = 1.1e9
 
@@ -115,7 +118,7 @@ class DistributedDataParallel(Replicas):
         plan = self.plan
         for micro in range(plan.accumulation):
             yield from self.begin_micro(rank)
-            exchange = micro == plan.accumulation - 1 or not plan.no_sync
+            exchange = self.job.size > 1 and (micro == plan.accumulation - 1 or not plan.no_sync)
             yield self.job.kernel(rank, self.kernels, self.forward_s)
             sent = 2 * self.part * plan.gradient_bytes
             if exchange and plan.overlap:
@@ -197,16 +200,10 @@ class TensorParallel(Replicas):
     def step(self, rank: int) -> Program:
         """One optimizer step of one rank."""
         plan = self.plan
-        activations = plan.micro_batch * plan.sequence * plan.model.hidden * plan.element_bytes
         for _ in range(plan.accumulation):
             yield from self.begin_micro(rank)
             for seconds in (self.forward_s, self.backward_s):
-                pieces = max(1, min(plan.model.layers, int(seconds / _FINEST_PHASE_S)))
-                layers = plan.model.layers / pieces
-                for _ in range(pieces):
-                    yield self.job.kernel(rank, self.kernels, seconds / pieces)
-                    sent = 2 * layers * activations * 2 * self.part
-                    yield self.group.queue(rank, sent, max(1, round(2 * layers)))
+                yield from layers_in_turn(self, rank, seconds, 2 * plan.model.layers)
             self.end_micro(rank)
         yield self.optimize(rank, 1 / self.job.size)
 
@@ -215,6 +212,24 @@ class TensorParallel(Replicas):
         if rank == 0:
             self.job.log.micro_steps_s.append(self.job.engine.now)
             self.job.log.samples += self.plan.micro_batch
+
+
+def layers_in_turn(replicas: TensorParallel, rank: int, seconds: float, messages: int) -> Program:
+    """Run one pass whose layers alternate with collectives, blended where no sensor could tell them apart."""
+    plan, group = replicas.plan, replicas.group
+    activations = plan.micro_batch * plan.sequence * plan.model.hidden * plan.element_bytes
+    sent = messages * activations * 2 * replicas.part
+    blended, whole_s = group.interleaved([(replicas.kernels, seconds)], sent, messages)
+    layers = plan.model.layers
+    if whole_s / layers > _SLOWEST_BLEND_S:
+        for _ in range(layers):
+            yield replicas.job.kernel(rank, replicas.kernels, seconds / layers)
+            yield group.queue(rank, sent / layers, max(1, messages // layers))
+        return
+    stretches = max(1, round(whole_s / _STRETCH_S))
+    for _ in range(stretches):
+        yield replicas.job.kernel(rank, blended, whole_s / stretches)
+        yield group.barrier(rank)
 
 
 class HostOptimizer(Replicas):

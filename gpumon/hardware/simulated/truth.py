@@ -7,11 +7,12 @@ class is that of the card waited for. `margin` says how far the winner leads: ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gpumon.hardware.simulated.job import Job, Wait
 from gpumon.hardware.simulated.scenario import JobPlan, Standing
@@ -111,8 +112,8 @@ def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> J
     ]
     mean = np.mean(per_card, axis=0)[_LABEL_0:]
     split = {state: float(sum(mean[label] for label in labels)) for state, labels in _STATE_LABELS.items()}
-    waits = [wait for wait in job.log.waits if wait.to_s > begin and wait.from_s < end]
-    blame = _blame(world, plan, waits, begin, end)
+    waits = _Waits(world, plan, job.log.waits, begin, end)
+    blame = waits.blame() / (len(plan.cards) * span)
     culprit, costs = _culprit(world, plan, mean, waits, span)
     verdict = _judge(split, mean, blame, end - job.log.hung_since_s, span)
     return JobTruth(
@@ -154,45 +155,63 @@ def _mean_step(ends_s: Sequence[float], begin: float, end: float) -> float:
     return (inside[-1] - inside[0]) / (len(inside) - 1)
 
 
-def _blame(world: World, plan: JobPlan, waits: Sequence[Wait], begin: float, end: float) -> Floats:
-    """Return, by label, what the cards waited for were doing, as shares of the job's time."""
-    blame = np.zeros(len(Label))
-    for wait in waits:
-        timeline = world.timelines[plan.cards[wait.culprit]]
-        first, last = max(wait.from_s, begin), min(wait.to_s, end)
-        blame += (timeline.integrals_at(last) - timeline.integrals_at(first))[_LABEL_0:]
-    shares: Floats = blame / (len(plan.cards) * (end - begin))
-    return shares
+class _Waits:
+    """The waits between two times. Only the time a card really stood still counts: not what hid behind a kernel."""
+
+    def __init__(self, world: World, plan: JobPlan, waits: Iterable[Wait], begin: float, end: float) -> None:
+        self._world = world
+        self._plan = plan
+        inside = [wait for wait in waits if wait.to_s > begin and wait.from_s < end]
+        self._rank = np.array([wait.rank for wait in inside], dtype=np.int64)
+        self._culprit = np.array([wait.culprit for wait in inside], dtype=np.int64)
+        self._from_s = np.array([max(wait.from_s, begin) for wait in inside])
+        self._to_s = np.array([min(wait.to_s, end) for wait in inside])
+        self._stood_s = np.zeros(len(inside))
+        for rank, card in enumerate(plan.cards):
+            own = self._rank == rank
+            self._stood_s[own] = self._spent(card, Label.PEER_WAIT, own)
+
+    def stood_for(self, rank: int) -> float:
+        """Return the seconds all others stood still for a rank, added up."""
+        return float(self._stood_s[self._culprit == rank].sum())
+
+    def blame(self, rank: int = -1) -> Floats:
+        """Return, by label, the seconds of standing still during which the card waited for (or one rank's) was so."""
+        seconds = np.zeros(len(Label))
+        for culprit, card in enumerate(self._plan.cards):
+            mine = self._culprit == culprit
+            if rank in (-1, culprit) and mine.any():
+                share = self._stood_s[mine] / np.maximum(self._to_s[mine] - self._from_s[mine], 1e-9)
+                for label in Label:
+                    seconds[label] += float((self._spent(card, label, mine) * share).sum())
+        return seconds
+
+    def _spent(self, card: int, label: Label, which: npt.NDArray[np.bool_]) -> Floats:
+        timeline, column = self._world.timelines[card], _LABEL_0 + label
+        return timeline.integral(column, self._to_s[which]) - timeline.integral(column, self._from_s[which])
 
 
 def _culprit(
-    world: World, plan: JobPlan, mean: Floats, waits: Sequence[Wait], span: float
+    world: World, plan: JobPlan, mean: Floats, waits: _Waits, span: float
 ) -> tuple[Culprit | None, dict[int, float]]:
     size = len(plan.cards)
-    costs = dict.fromkeys(range(size), 0.0)
-    for wait in waits:
-        costs[wait.culprit] += (wait.to_s - wait.from_s) / (max(size - 1, 1) * span)
-    by_card = {plan.cards[rank]: cost for rank, cost in costs.items()}
-    rank = max(costs, key=lambda one: costs[one])
-    cost = costs[rank]
-    if cost >= _STRAGGLER_COST and cost >= _STRAGGLER_SHARE * sum(costs.values()):
-        own = [wait for wait in waits if wait.culprit == rank]
-        return Culprit(plan.cards[rank], _cause(world, plan, rank, own), cost), by_card
+    costs = [waits.stood_for(rank) / (max(size - 1, 1) * span) for rank in range(size)]
+    by_card = dict(zip(plan.cards, costs, strict=True))
+    rank = int(np.argmax(costs))
+    if costs[rank] >= _STRAGGLER_COST and costs[rank] >= _STRAGGLER_SHARE * sum(costs):
+        return Culprit(plan.cards[rank], _cause(world, plan, rank, waits), costs[rank]), by_card
     return _narrow_link(world, plan, mean), by_card
 
 
-def _cause(world: World, plan: JobPlan, rank: int, waits: Sequence[Wait]) -> str:
-    card = plan.cards[rank]
-    timeline = world.timelines[card]
-    did = np.zeros(len(Label))
-    for wait in waits:
-        did += (timeline.integrals_at(wait.to_s) - timeline.integrals_at(wait.from_s))[_LABEL_0:]
-    waited = sum(wait.to_s - wait.from_s for wait in waits)
-    if sum(did[label] for label in _STATE_LABELS["host_wait"]) > 0.5 * waited:
+def _cause(world: World, plan: JobPlan, rank: int, waits: _Waits) -> str:
+    did = waits.blame(rank)
+    stood = waits.stood_for(rank)
+    if sum(did[label] for label in _STATE_LABELS["host_wait"]) > 0.5 * stood:
         return "host"
     for label, name in _THROTTLE_DETAILS.items():
-        if did[label] > 0.3 * waited:
+        if did[label] > 0.3 * stood:
             return name
+    card = plan.cards[rank]
     shared = sum(card in other.cards and not isinstance(other.workload, Standing) for other in world.scenario.jobs)
     return "neighbour" if shared > 1 else "clock"
 
@@ -246,12 +265,12 @@ def _judge_waiting(
         JobClass.COMMUNICATION: max(split["peer_wait"] - host - throttled, 0.0),
     }
     blamed, lead = _largest(waited_for)
+    if blamed is not JobClass.COMMUNICATION and split["peer_wait"] > split["communication"]:
+        names = _HOST_DETAILS if blamed is JobClass.HOST else _THROTTLE_DETAILS
+        detail, detail_lead = _largest({name: float(blame[label]) for label, name in names.items()})
+        return blamed, detail, min(margin, split["peer_wait"] - split["communication"], lead), detail_lead
     if blamed is not JobClass.COMMUNICATION:
-        margin = min(margin, abs(split["peer_wait"] - split["communication"]), lead)
-        if split["peer_wait"] > split["communication"]:
-            names = _HOST_DETAILS if blamed is JobClass.HOST else _THROTTLE_DETAILS
-            detail, detail_lead = _largest({name: float(blame[label]) for label, name in names.items()})
-            return blamed, detail, margin, detail_lead
+        margin = min(margin, split["communication"] - split["peer_wait"])
     shares = {name: float(mean[label]) for label, name in _COMMUNICATION_DETAILS.items()}
     shares["straggler"] = float(mean[Label.PEER_WAIT])
     detail, detail_lead = _largest(shares)

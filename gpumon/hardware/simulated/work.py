@@ -6,9 +6,10 @@ what the card achieves, or from bytes over memory bandwidth, whichever is longer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from gpumon.hardware.simulated.cards import CardSpec
+from gpumon.hardware.simulated.cards import CardSpec, wire_bytes_per_second
 from gpumon.hardware.simulated.physics import Work
 from gpumon.hardware.simulated.timeline import Label
 
@@ -125,7 +126,7 @@ def launch_bound(kernel_share: float) -> Work:
     )
 
 
-def blend(parts: list[tuple[Work, float]]) -> Work:
+def blend(parts: Sequence[tuple[Work, float]]) -> Work:
     """Return the mean of works that alternate faster than any sensor sees; the numbers are seconds of each."""
     total = sum(seconds for _, seconds in parts)
     labels: dict[Label, float] = {}
@@ -140,9 +141,10 @@ def blend(parts: list[tuple[Work, float]]) -> Work:
 
 
 def exchange(card: CardSpec, rx: float, tx: float, nvlink: float, label: Label) -> Work:
-    """A collective too short to be a transfer of its own, moving the given wire bytes per second."""
+    """A collective's kernel while it moves the given wire bytes per second (0: while it waits for messages)."""
     watts = card.watts
-    moving = watts.spin + (watts.copy - watts.spin) * 0.3
+    full = wire_bytes_per_second(card.generation, card.lanes)
+    moving = watts.spin + (watts.copy - watts.spin) * min(max(rx, nvlink / 8) / full, 1.0)
     return Work(
         power=(moving - watts.awake) / (watts.compute - watts.awake),
         sm=0.12,

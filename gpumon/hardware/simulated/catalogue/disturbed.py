@@ -42,18 +42,18 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
         _one(
             "rtx5090-x8-straggler-heat",
             "8 x RTX 5090, the fans of card 3 have failed: hot, slow, waited for",
-            _with(RTX5090_X8, card3=Conditions(ambient_celsius=44, celsius_per_watt=0.19, heat_seconds=12)),
+            _with(RTX5090_X8, card3=Conditions(ambient_celsius=44, celsius_per_watt=0.165, heat_seconds=12)),
         ),
         "compute",
     ),
     (
         _one(
             "rtx5090-x8-straggler-host",
-            "8 x RTX 5090, the process of card 2 loses a third of a second on the host in every step",
+            "8 x RTX 5090, the process of card 2 loses a second on the host in every step",
             RTX5090_X8,
-            replace(_STEADY, slow_rank=2, slow_seconds=0.35),
+            replace(_STEADY, slow_rank=2, slow_seconds=1.2),
         ),
-        "compute",
+        "host/input",
     ),
     (
         _one(

@@ -11,6 +11,7 @@ from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
 
 # A gen4 x16 switch above each pair of cards.
+_BERT = Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384)
 _SWITCHED = HostSpec(staging_ratio=0.41, io_memory_bytes_per_second=200e9, switch_generation=4)
 
 SCENARIOS: tuple[tuple[Scenario, str], ...] = (
@@ -74,13 +75,13 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             (
                 JobPlan(
                     "tenant-a",
-                    Training(work.MODEL_1B, "ddp", micro_batch=2, sequence=1024),
+                    Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024),
                     (0, 1),
                     identity=Identity(name="tenant-a", labels={"tenant": "a"}),
                 ),
                 JobPlan(
                     "tenant-b",
-                    Training(work.MODEL_1B, "ddp", micro_batch=2, sequence=1024),
+                    Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024),
                     (2, 3),
                     identity=Identity(name="tenant-b", labels={"tenant": "b"}),
                 ),
@@ -93,7 +94,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "rtx5090-x2-one-switch",
             "2 x RTX 5090 under one gen4 switch: both cards share its uplink",
             NodePlan(slots("rtx5090", 2, per_switch=2, sockets=1), HostSpec(sockets=1, switch_generation=4)),
-            (JobPlan("one-switch", Training(work.MODEL_1B, "ddp", micro_batch=2, sequence=1024), (0, 1)),),
+            (JobPlan("one-switch", Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024), (0, 1)),),
         ),
         "communication/uplink",
     ),
@@ -119,7 +120,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 JobPlan("empty", Standing(contexts=False), (7,), identity=Identity(name="empty")),
             ),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         Scenario(
