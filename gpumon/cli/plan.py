@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from gpumon.cli.arguments import Subparsers
 from gpumon.plan.answer import Plan, plan
@@ -37,6 +40,22 @@ EXAMPLES = """examples:
 
 Models are names (llama-3-8b, qwen2.5-7b, mixtral-8x7b, gpt2-xl, sdxl, ...) or a parameter count (350M, 7B, 1.5T).
 Exit codes: 0 it fits, 1 it does not fit, 2 wrong usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LearnedRate:
+    """What a set of cards has shown: bytes per second of each card in one direction."""
+
+    gpus: tuple[int, ...]
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Topology:
+    """The part of `gpumon topo`'s JSON that matters here."""
+
+    learned_rates: tuple[_LearnedRate, ...]
+
 
 _RATE_UNITS = {"gb/s": 1e9, "mb/s": 1e6, "gbit/s": 1e9 / 8, "gib/s": 2**30}
 _Choice = TypeVar("_Choice", bound=Enum)
@@ -80,6 +99,11 @@ def add_parser(commands: Subparsers) -> None:
         "--bandwidth",
         metavar="RATE",
         help="measured all-reduce bus bandwidth, for example 6.5GB/s, or by cards: 2=6.5GB/s,8=2GB/s",
+    )
+    node.add_argument(
+        "--learned",
+        metavar="FILE",
+        help="rates this node has shown: the output of `gpumon topo --bandwidth --format json`",
     )
     node.add_argument("--network", metavar="RATE", help="between nodes, each node (default 25Gbit/s)")
     node.add_argument(
@@ -149,7 +173,8 @@ def _request(args: argparse.Namespace) -> Request:
         nvlink=_switch("nvlink", args.nvlink, card.nvlink_kind == "fabric"),
         pcie_generation=generation,
         pcie_lanes=lanes,
-        bandwidth=() if args.bandwidth is None else _bandwidths(args.bandwidth),
+        bandwidth=_learned(args.learned) if args.bandwidth is None else _bandwidths(args.bandwidth),
+        learned=args.bandwidth is None and args.learned is not None,
         network_bytes_per_second=(
             DEFAULT_NETWORK_BYTES_PER_SECOND if args.network is None else _rate("network", args.network)
         ),
@@ -191,6 +216,25 @@ def _bandwidths(text_: str) -> tuple[tuple[int, float], ...]:
         count, _, rate = part.partition("=")
         pairs.append((_whole("bandwidth", count.strip()), _rate("bandwidth", rate)))
     return tuple(pairs)
+
+
+def _learned(file: str | None) -> tuple[tuple[int, float], ...]:
+    """Return the best rate learned for each number of cards: a plan would use that set."""
+    if file is None:
+        return ()
+    try:
+        rows = msgspec.json.decode(Path(file).read_bytes(), type=_Topology).learned_rates
+    except (OSError, msgspec.MsgspecError) as error:
+        raise PlanError(
+            f"plan: --learned {file!r} cannot be read ({error}); "
+            "use what `gpumon topo --bandwidth --format json` printed."
+        ) from None
+    if not rows:
+        raise PlanError(f"plan: --learned {file!r} holds no rates yet; use --bandwidth with a measured rate.")
+    best: dict[int, float] = {}
+    for row in rows:
+        best[len(row.gpus)] = max(best.get(len(row.gpus), 0.0), row.bytes_per_second)
+    return tuple(sorted(best.items()))
 
 
 def _slot(text_: str | None, generation: int, lanes: int) -> tuple[int, int]:

@@ -221,4 +221,5 @@ def _plain(name: str) -> str:
 
 
 def _table(file: str) -> dict[str, object]:
-    return tomllib.loads((resources.files("gpumon.data") / file).read_text("utf-8"))
+    table: dict[str, object] = tomllib.loads((resources.files("gpumon.data") / file).read_text("utf-8"))
+    return table

@@ -37,8 +37,8 @@ class Option:
     """One layout with what it needs and what it gives.
 
     throughput: tokens, images or output tokens per second of all cards.
-    efficiency: throughput over cards times that of one card with enough memory; training at the same batch for each card,
-        inference at the same requests in all.
+    efficiency: throughput over cards times that of one card with enough memory; training at the same batch for each
+        card, inference at the same requests in all.
     step_seconds: optimizer step, or one token for every request in flight.
     lone_tokens_per_second: what a single user on an idle machine sees (inference).
     cost: price of a million tokens or a thousand images.
@@ -184,7 +184,8 @@ def _serving(request: Request, layout: Layout) -> Option:
         layout=layout,
         memory=memory(request, layout),
         throughput=throughput,
-        # Prompts are computed and tokens are read: a faster card shifts their weight, so the three need not be in order.
+        # Prompts are computed and tokens are read: a faster card shifts their weight, so the three need not
+        # be in order.
         efficiency=Estimate(min(least, usual, most), usual, max(least, usual, most)),
         step_seconds=Estimate(*(token.total_seconds for token in tokens)),
         link_ratio=typical.link_ratio(request.output_tokens),

@@ -1,8 +1,8 @@
 """What the cards can exchange: given, learned, or typical for the topology with its spread.
 
-Published rates of boxes that read alike differ by a factor of two to thirty: the slot, the switch, the socket and the host's
-memory decide, and none of them stands in an offer. So a typical value always comes with its spread, and a measured one
-replaces it.
+Published rates of boxes that read alike differ by a factor of two to thirty: the slot, the switch, the socket and the
+host's memory decide, and none of them stands in an offer. So a typical value always comes with its spread, and a
+measured one replaces it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gpumon.plan.request import CARDS_PER_NODE, Estimate, Request
 
 # Published counts, as most boxes have them; a row with 3 or 6 cards goes to the nearest.
 KNOTS = (2, 4, 8)
-# The spread is the geometric standard deviation of the published boxes: about two boxes in three lie within. Fewer than
-# three boxes say little about it: two boxes of 2x RTX 3090 differ by 2.0 (3.5 and 7.05 GB/s). And it is never below 1.25,
-# the scatter of the fits themselves.
+# The spread is the geometric standard deviation of the published boxes: about two boxes in three lie within. Fewer
+# than three boxes say little about it: two boxes of 2x RTX 3090 differ by 2.0 (3.5 and 7.05 GB/s). And it is never
+# below 1.25, the scatter of the fits themselves.
 ENOUGH_BOXES = 3
 SPREAD_UNKNOWN, SPREAD_LEAST = 2.0, 1.25
-# A link never carries its line rate: headers alone take 7 to 18 % at the usual payload sizes, and the best published copy
-# is 0.91 of it.
+# A link never carries its line rate: headers alone take 7 to 18 % at the usual payload sizes, and the best published
+# copy is 0.91 of it.
 LINE_RATE_SHARE = 0.92
 # A copy between host memory and one card: published 0.80 to 0.91 of the line rate, and 0.4 to 0.5 of it while the other
 # direction is busy too (NVIDIA/nvbandwidth#15).
@@ -175,7 +175,7 @@ def _apart(one: int, other: int) -> float:
 
 
 def _comparable(card: Card, generation: int, row: MeasuredBandwidth) -> bool:
-    """Return whether a published row tells something about such links: the same kind of NVLink or nearest PCIe generation."""
+    """Return whether a row tells something about such links: the same kind of NVLink, the nearest PCIe generation."""
     if row.path == "nvlink":
         return _card(row).nvlink_kind == card.nvlink_kind
     known = {other.pcie_generation for other in tables.bandwidths().measured if other.path == row.path}

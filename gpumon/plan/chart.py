@@ -27,15 +27,12 @@ PARTS = (
 def scaling_chart(answer: Plan, language: Language) -> str:
     """Return bars: the work of each count of cards, in cards; the dashed steps are what one pays for."""
     points = answer.points
-    top = max(
-        max(point.layout.cards for point in points), *(_equal(point) for point in points if point.memory.fits), 1.0
-    )
+    top = float(max(point.layout.cards for point in points))
     band = (WIDTH - LEFT - RIGHT) / len(points)
     shapes = [_axis(top, language)]
     for index, point in enumerate(points):
-        shapes.append(
-            _bar(point, LEFT + index * band, band, top, point.layout.cards == answer.recommended_cards, language)
-        )
+        advised = point.layout.cards == answer.recommended_cards
+        shapes.append(_bar(point, x=LEFT + index * band, band=band, top=top, advised=advised, language=language))
     label = "work of N cards, in cards" if language == "en" else "N 张卡的算力（折合张数）"
     return _svg(label, HEIGHT, "".join(shapes))
 
@@ -91,7 +88,7 @@ def _axis(top: float, language: Language) -> str:
     return "".join(lines) + _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, caption, "middle")
 
 
-def _bar(point: Option, x: float, band: float, top: float, advised: bool, language: Language) -> str:
+def _bar(point: Option, *, x: float, band: float, top: float, advised: bool, language: Language) -> str:
     cards, middle, width = point.layout.cards, x + band / 2, band * 0.62
     base = HEIGHT - BOTTOM
     ideal = _y(cards, top)
@@ -109,7 +106,7 @@ def _bar(point: Option, x: float, band: float, top: float, advised: bool, langua
     shapes.append(_rect(x + (band - width) / 2, height, width, base - height, COLOURS[level_of(point)]))
     low, high = (_y(min(top, share * cards), top) for share in (point.efficiency.low, point.efficiency.high))
     shapes.append(
-        f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{high:.1f}" y2="{low:.1f}" stroke="#1c2430" stroke-width="1.5"/>'
+        f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{high:.1f}" y2="{low:.1f}" stroke="#1c2430"/>'
         f'<line x1="{middle - 5:.1f}" x2="{middle + 5:.1f}" y1="{high:.1f}" y2="{high:.1f}" stroke="#1c2430"/>'
         f'<line x1="{middle - 5:.1f}" x2="{middle + 5:.1f}" y1="{low:.1f}" y2="{low:.1f}" stroke="#1c2430"/>'
     )
@@ -127,7 +124,7 @@ def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:
     )
 
 
-def _text(x: float, y: float, word: str, anchor: str, bold: bool = False, colour: str = "#1c2430") -> str:
+def _text(x: float, y: float, word: str, anchor: str, *, bold: bool = False, colour: str = "#1c2430") -> str:
     weight = ' font-weight="700"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}"{weight}>{escape(word)}</text>'
 

@@ -21,14 +21,14 @@ QUESTIONS = {
 }
 HEADINGS = {
     "change": ("What to change", "建议"),
-    "scaling": ("You pay for N cards and get the work of", "付 N 张卡的钱，得到几张卡的算力"),
+    "scaling": ("What you pay for, and the work you get", "付几张卡的钱，得到几张卡的算力"),
     "memory": ("What fills the fullest card", "最满的一张卡上有什么"),
     "signals": ("Signals for an NVLink platform", "需要 NVLink 平台的信号"),
     "basis": ("What this rests on", "计算依据"),
 }
 LEGEND = (
-    "Bars: typical. Thin lines: the range. Dashes: what you pay for.",
-    "柱：典型值；细线：范围；虚线：所付的卡数。",
+    "Bars: the work you get, in cards. Thin lines: the range. Dashes: the cards you pay for.",
+    "柱：得到的算力（折合张数）；细线：范围；虚线：付费的卡数。",
 )
 # No script, no font, no picture from anywhere: the page works from a file, offline.
 STYLE = """
@@ -43,7 +43,8 @@ h2{font-size:17px;margin:0 0 10px}
 .tile strong{display:block;font-size:21px;line-height:1.2;margin:3px 0 6px;color:var(--c)}
 .tile p{margin:0;font-size:13px}
 .good{--c:#1f8a4c}.caution{--c:#a86400}.bad{--c:#c0392b}
-section{background:#fff;border-radius:10px;padding:18px 20px;margin-bottom:16px;box-shadow:0 1px 3px #1c243022;overflow-x:auto}
+section{background:#fff;border-radius:10px;padding:18px 20px;margin-bottom:16px;overflow-x:auto}
+section{box-shadow:0 1px 3px #1c243022}
 svg{width:100%;height:auto;display:block}
 ol{margin:0;padding-left:22px}li{margin-bottom:4px}
 .legend{color:#5a6473;font-size:13px;margin:6px 0 0}
@@ -65,8 +66,8 @@ def page(answer: Plan, language: Language) -> str:
         _section(HEADINGS["scaling"][pick], scaling_chart(answer, language) + f'<p class="legend">{LEGEND[pick]}</p>'),
         _section(HEADINGS["memory"][pick], memory_chart(answer, language)),
     ]
-    if not answer.fits:
-        sections[2], sections[3] = sections[3], sections[2]
+    if not any(point.memory.fits for point in answer.points):
+        del sections[2]
     sections += [_section(table.title, _table(table)) for table in tables(answer, language)]
     sections.append(_section(HEADINGS["signals"][pick], _signals(answer, language)))
     sections.append(_section(HEADINGS["basis"][pick], _list("ul", [escape(note) for note in notes(answer)])))

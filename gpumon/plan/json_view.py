@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Union
+from typing import TypeAlias
 
 from gpumon.plan.answer import Option, Plan
 from gpumon.plan.memory import Memory
@@ -13,7 +13,7 @@ from gpumon.plan.tables_view import notes
 from gpumon.plan.traffic import Transfer
 from gpumon.plan.verdict import remedy_texts, signal_text, verdict
 
-Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 SCHEMA = 1
 

@@ -24,7 +24,8 @@ from gpumon.plan.shapes import (
 
 # A context took 426 MiB a process on a published 8-card node; NCCL's buffers and library workspaces take about as much.
 RUNTIME_BYTES = 0.9e9
-# Above this share of the card a plan is called tight: allocators fragment and the next longer sample is the one too many.
+# Above this share of the card a plan is called tight: allocators fragment and the next longer sample is the one too
+# many.
 TIGHT_RATIO = 0.92
 # DeepSpeed's default bucket, elements (reduce_bucket_size, allgather_bucket_size).
 ZERO_BUCKET_ELEMENTS = 5e8
@@ -158,7 +159,7 @@ def _training(request: Request, plan: Layout) -> Memory:
 
 
 def _activations(request: Request, plan: Layout) -> float:
-    """Return what one micro-batch leaves on the card until its backward pass (pipelines: every micro-batch in flight)."""
+    """Return what the micro-batches in flight leave on the card until their backward pass; a pipeline has several."""
     model, batch = request.model, request.batch
     wide = element_bytes(request.precision) / 2
     if model.kind == "image":

@@ -106,8 +106,9 @@ def _larger_batch(answer: Plan) -> Remedy | None:
 def _less_memory(answer: Plan) -> list[Remedy | None]:
     """Ways to need less memory in training, mildest first.
 
-    They count where nothing fits otherwise, or where the memory saved allows a layout with clearly less waiting. Training
-    only adapters is another task than the one asked, so it is named only where the task does not fit or the links rule it.
+    They count where nothing fits otherwise, or where the memory saved allows a layout with clearly less waiting.
+    Training only adapters is another task than the one asked, so it is named only where that does not fit or the links
+    rule it.
     """
     request = answer.request
     recomputing = replace(request, recompute=True)
@@ -122,7 +123,7 @@ def _less_memory(answer: Plan) -> list[Remedy | None]:
         if request.method is not Method.QLORA:
             changes.append(("qlora", replace(recomputing, method=Method.QLORA)))
     found: list[Remedy | None] = []
-    last = answer.chosen
+    last = best([answer.chosen, *answer.options])
     for key, changed in changes:
         option = _best_of_all(changed, request.cards)
         if option is None or not option.memory.fits or option.layout.strategy is Strategy.OFFLOAD:
@@ -134,7 +135,7 @@ def _less_memory(answer: Plan) -> list[Remedy | None]:
 
 
 def _quantise(answer: Plan) -> Remedy | None:
-    """Weights in 4 bit, where that lets a copy live on fewer cards, or fit at all, or read less and be clearly faster."""
+    """Weights in 4 bit, where a copy then lives on fewer cards, or fits at all, or is clearly faster."""
     request, chosen = answer.request, answer.chosen
     if request.precision is Precision.INT4:
         return None
@@ -157,7 +158,7 @@ def _fewer_requests(answer: Plan) -> Remedy | None:
 
 
 def _one_user(answer: Plan) -> Remedy | None:
-    """The layout in which a single request is answered fastest, if that is another than the one with most throughput."""
+    """The layout in which a single request is answered fastest, where that is clearly faster than in the chosen one."""
     chosen = answer.chosen
     fitting = [option for option in answer.options if option.memory.fits]
     if not answer.fits or len(fitting) < 2:

@@ -1,4 +1,4 @@
-"""What is asked of a plan: the model, the cards, how the work is done. Everything is checked before anything is computed."""
+"""What is asked of a plan: the model, the cards, how the work is done. It is checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpumon.model.errors import GpumonError
 MAX_CARDS = 1024
 # One chassis. Cards beyond it are reached over the network. 8 is the common rental node; 10 and 16 exist.
 CARDS_PER_NODE = 8
-# 25 Gbit/s Ethernet, the common network of rented nodes (two 8x RTX 4090 nodes ran over it: infini-ai 4090 best practice).
+# 25 Gbit/s Ethernet, the common network of rented nodes (two 8x RTX 4090 nodes ran over it: infini-ai 4090 best
+# practice).
 DEFAULT_NETWORK_BYTES_PER_SECOND = 25e9 / 8
 TF32_ARCHITECTURES = frozenset({"ampere", "ada", "hopper", "blackwell"})
 FP8_ARCHITECTURES = frozenset({"ada", "hopper", "blackwell"})
@@ -65,11 +66,12 @@ class Optimizer(str, Enum):
 TRAINING_PRECISIONS = (Precision.BF16, Precision.FP16, Precision.FP32)
 INFERENCE_STRATEGIES = (Strategy.DDP, Strategy.TP, Strategy.PP, Strategy.OFFLOAD)
 GROUPED = (Strategy.TP, Strategy.PP)
+DATA_PARALLEL = "ddp, fsdp, zero1, zero2, zero3 or offload"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its range. `typical` is what published runs on such hardware show, low and high what is plausible."""
+    """A figure with its range. `typical` is what published runs on such hardware show, low and high are plausible."""
 
     low: float
     typical: float
@@ -85,7 +87,8 @@ class Request:
     group: cards that hold one copy of the model (tp, pp); the rest are further copies. None: all cards, or the best.
     concurrency: requests in flight in all; context: tokens of one request, of which output_tokens are generated.
     bandwidth: (cards, bytes per second) pairs, each card and direction, that the user states or the node has shown
-        (learned); empty: typical for the topology. Between counts the next smaller one counts, below the first the first.
+        (learned); empty: typical for the topology. Between counts the next smaller one counts, below the first the
+        first.
     one_card_rate: measured on one card: samples per second (training), output tokens per second (inference).
     """
 
@@ -145,8 +148,8 @@ def _check_numbers(request: Request) -> None:
             raise PlanError(f"plan: --{option} {value} is out of range; use {low} to {high}.")
     if request.output_tokens >= request.context:
         raise PlanError(
-            f"plan: --output-tokens {request.output_tokens} leaves no room for a prompt in --context {request.context}; "
-            f"use less than {request.context}."
+            f"plan: --output-tokens {request.output_tokens} leaves no room for a prompt in --context "
+            f"{request.context}; use less than {request.context}."
         )
     positive = (
         ("network", request.network_bytes_per_second),
@@ -196,7 +199,7 @@ def impossible(request: Request, strategy: Strategy, cards: int, group: int | No
     if strategy not in GROUPED and group is not None:
         return f"has no groups, so --group {group} means nothing; leave it out, or use tp or pp"
     if strategy in GROUPED and model.kind == "image":
-        return f"needs equal transformer layers, which {model.name} does not have; use ddp, fsdp, zero1, zero2, zero3 or offload"
+        return f"needs equal transformer layers, which {model.name} does not have; use {DATA_PARALLEL}"
     if strategy is Strategy.EP:
         return _impossible_experts(model, cards)
     if strategy in GROUPED:
@@ -206,10 +209,11 @@ def impossible(request: Request, strategy: Strategy, cards: int, group: int | No
 
 def _impossible_experts(model: Model, cards: int) -> str | None:
     if model.experts == 0:
-        return f"needs a mixture of experts and {model.name} is dense; use ddp, tp, pp, fsdp, zero1, zero2, zero3 or offload"
+        return f"needs a mixture of experts and {model.name} is dense; use tp, pp, {DATA_PARALLEL}"
     if model.experts % cards:
         allowed = [n for n in range(1, min(model.experts, MAX_CARDS) + 1) if model.experts % n == 0]
-        return f"on {cards} cards does not divide the {model.experts} experts of {model.name}; use {_listing(allowed)} cards"
+        count = f"the {model.experts} experts of {model.name}"
+        return f"on {cards} cards does not divide {count}; use {_listing(allowed)} cards"
     return None
 
 
@@ -217,7 +221,8 @@ def _impossible_group(model: Model, strategy: Strategy, cards: int, group: int) 
     if group < 1 or cards % group:
         return f"in groups of {group} does not divide {cards} cards; use a group of {_listing(_divisors(cards))}"
     if strategy is Strategy.TP and model.heads % group:
-        return f"over {group} cards does not divide the {model.heads} attention heads of {model.name}; use {_listing(_divisors(model.heads))}"
+        heads = f"the {model.heads} attention heads of {model.name}"
+        return f"over {group} cards does not divide {heads}; use {_listing(_divisors(model.heads))}"
     if strategy is Strategy.PP and group > model.layers:
         return f"over {group} cards needs a layer for each and {model.name} has {model.layers}; use 1 to {model.layers}"
     return None

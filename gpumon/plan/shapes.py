@@ -13,14 +13,16 @@ _SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
 MIN_PARAMETERS, MAX_PARAMETERS = 1e6, 10e12
 # Width over depth of published decoders: 102 (Llama 2 70B) to 150 (Qwen2.5 7B: 128), so 128.
 WIDTH_OVER_DEPTH = 128
-# From this size on, published decoders share 8 key-value heads (Llama 2/3 70B, Qwen2.5 32B and 72B). Smaller ones differ,
-# and the generic shape takes the larger cache: one key-value head for each head.
+# From this size on, published decoders share 8 key-value heads (Llama 2/3 70B, Qwen2.5 32B and 72B). Smaller ones
+# differ, and the generic shape takes the larger cache: one key-value head for each head.
 GROUPED_QUERY_PARAMETERS = 30e9
-# Adapters are 0.1 to 1 % of the weights (arXiv 2106.09685; rank 16 on every matrix of a 7B is 0.6 %). The larger counts.
+# Adapters are 0.1 to 1 % of the weights (arXiv 2106.09685; rank 16 on every matrix of a 7B is 0.6 %). The larger
+# counts.
 ADAPTER_RATIO = 0.01
 # 4 bits and 0.127 bit of doubly quantised scales for each weight (arXiv 2305.14314).
 NF4_BITS = 4.127
-# 4 bits and a 16-bit scale and zero for each 128 weights, and some layers kept wider (AWQ, GPTQ, GGUF Q4 files: 4.3 to 4.8).
+# 4 bits and a 16-bit scale and zero for each 128 weights, and some layers kept wider (AWQ, GPTQ, GGUF Q4 files: 4.3
+# to 4.8).
 INT4_BITS = 4.5
 
 
@@ -54,8 +56,8 @@ def find_card(text: str) -> Card:
 def generic(parameters: float, name: str) -> Model:
     """Return a decoder of that size with usual proportions.
 
-    12 * layers * hidden^2 weights in the blocks (Kaplan et al., arXiv 2001.08361), hidden = 128 * layers, rounded so that
-    1, 2, 4 and 8 divide the heads.
+    12 * layers * hidden^2 weights in the blocks (Kaplan et al., arXiv 2001.08361), hidden = 128 * layers, rounded so
+    that 1, 2, 4 and 8 divide the heads.
     """
     head_dim = 128 if parameters >= 3e9 else 64
     step = 8 * head_dim

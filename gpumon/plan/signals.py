@@ -10,8 +10,8 @@ from gpumon.plan.layouts import Layout
 from gpumon.plan.memory import memory
 from gpumon.plan.request import CARDS_PER_NODE, Method, Strategy
 
-# Waiting for links more than this share of the step: a rule of ours. A published tensor-parallel run over PCIe spent 0.38
-# of its step communicating and 0.10 over NVLink (mli/transformers-benchmarks).
+# Waiting for links more than this share of the step: a rule of ours. A published tensor-parallel run over PCIe spent
+# 0.38 of its step communicating and 0.10 over NVLink (mli/transformers-benchmarks).
 HEAVY_RATIO = 0.30
 # The 70B class begins here: the smallest published shapes called 70B have 68.9e9 parameters.
 LARGE_PARAMETERS = 60e9

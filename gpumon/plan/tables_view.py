@@ -155,8 +155,8 @@ def _memory_note(answer: Plan) -> str:
     one = size(request.card.memory_bytes)
     return (
         f"Memory does not add up: {request.cards} cards are {request.cards} times {one}, not one card of "
-        f"{size(request.cards * request.card.memory_bytes)}. Each card holds its own context, activations and buffers, and "
-        "with DDP or replicas a whole copy of the model; whatever a layout cuts up instead, it sends over the links."
+        f"{size(request.cards * request.card.memory_bytes)}. Each card holds its own context, activations and buffers, "
+        "and with DDP or replicas a whole copy of the model; what a layout cuts up instead, it sends over the links."
     )
 
 
@@ -165,8 +165,8 @@ def _state_note(answer: Plan) -> tuple[str, ...]:
     if not request.trains:
         return (
             f"Weights of one copy: {size(answer.state_bytes)}. In flight are {request.concurrency} requests of up to "
-            f"{request.context:,} tokens, {request.output_tokens:,} of them generated, on however many cards: efficiency "
-            "compares with one card of enough memory that serves all of them.",
+            f"{request.context:,} tokens, {request.output_tokens:,} of them generated, on however many cards: "
+            "efficiency compares with one card of enough memory that serves all of them.",
         )
     each = state_bytes(request.precision, request.optimizer)
     text = f"One whole copy of weights, gradients and optimizer state: {size(answer.state_bytes)}"
@@ -193,7 +193,8 @@ def _bandwidth_notes(answer: Plan) -> tuple[str, ...]:
     latency = seconds(peer_latency(request, request.cards))
     if answer.rate.origin != "typical":
         return (
-            f"Bandwidth {answer.rate.origin}: {rate(value.typical)} a card and direction over {path}; {latency} a small message.",
+            f"Bandwidth {answer.rate.origin}: {rate(value.typical)} a card and direction over {path}; "
+            f"{latency} a small message.",
         )
     note = (
         f"Bandwidth typical for {request.cards} cards over {path}: {rate(value.typical)} a card and direction "
@@ -201,7 +202,8 @@ def _bandwidth_notes(answer: Plan) -> tuple[str, ...]:
     )
     if path.startswith("host"):
         sent = sum(transfer.sent_bytes for transfer in answer.chosen.traffic if transfer.way == "peers")
-        note += f" Without P2P each byte also stops in host memory: {size(2 * sent * request.cards)} written and read there."
+        stops = size(2 * sent * request.cards)
+        note += f" Without P2P each byte also stops in host memory: {stops} written and read there."
     return (note,)
 
 

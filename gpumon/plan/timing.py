@@ -7,7 +7,7 @@ runs alike (median ratio 1.07 over 27 box sizes). The best case lets everything 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpumon.data import tables
@@ -25,21 +25,23 @@ from gpumon.plan.shapes import (
 from gpumon.plan.traffic import Transfer, prompt_traffic, token_traffic, training_traffic
 
 # Share of the dense tensor rate that a whole training step reaches. One-card BERT-large runs of
-# lambdal/deeplearning-benchmark: A100 0.23, H100 SXM 0.24, RTX 4090 0.44, RTX 3090 0.51; eight RTX 4090 on a 3.5B decoder
-# 0.71 (infini-ai). Large cards need large batches, small cards reach a larger share.
+# lambdal/deeplearning-benchmark: A100 0.23, H100 SXM 0.24, RTX 4090 0.44, RTX 3090 0.51; eight RTX 4090 on a 3.5B
+# decoder 0.71 (infini-ai). Large cards need large batches, small cards reach a larger share.
 COMPUTE_SHARE = Estimate(0.25, 0.45, 0.70)
 # Share of the memory bandwidth that decoding reaches: weights and cache read once a token. Computed from
-# XiongjieDai/GPU-Benchmarks-on-LLM-Inference: RTX 4090 0.63 (8B Q4) and 0.76 (70B Q4), RTX 3090 0.59 and 0.70, H100 PCIe 0.35.
+# XiongjieDai/GPU-Benchmarks-on-LLM-Inference: RTX 4090 0.63 (8B Q4) and 0.76 (70B Q4), RTX 3090 0.59 and 0.70, H100
+# PCIe 0.35.
 MEMORY_SHARE = Estimate(0.35, 0.65, 0.85)
 # Dequantising the base model costs QLoRA this much more time than LoRA (Lightning AI's LoRA experiments: 39 % longer).
 QLORA_SLOWDOWN = 1.39
 # FP32 runs on tensor cores as TF32 at half of the 16-bit rate from Ampere on.
 TF32_SHARE = 0.5
-# Passes of the cost of a forward one: backward is two (gradients of inputs and of weights). Frozen weights need only the
-# first. Full recomputation adds one.
+# Passes of the cost of a forward one: backward is two (gradients of inputs and of weights). Frozen weights need only
+# the first. Full recomputation adds one.
 BACKWARD_FULL, BACKWARD_ADAPTERS = 2, 1
-# Adam on the host reads and writes about 28 bytes for each parameter; the node's memory gives so many bytes per second.
-# A rule of ours; a published step of 22.9 s with 0.38 s of forward pass (deepspeedai/DeepSpeed#1635) shows how bad it gets.
+# Adam on the host reads and writes about 28 bytes for each parameter; the node's memory gives so many bytes per
+# second. A rule of ours; a published step of 22.9 s with 0.38 s of forward pass (deepspeedai/DeepSpeed#1635) shows
+# how bad it gets.
 HOST_ADAM_BYTES = 28
 HOST_MEMORY_BYTES_PER_SECOND = Estimate(50e9, 100e9, 200e9)
 
@@ -100,12 +102,13 @@ def training_step(request: Request, plan: Layout, scenario: Scenario) -> StepTim
     exchange, hidden, latency = _exchange(request, plan, training_traffic(request, plan), scenario, room)
     bubble = 0.0
     if plan.strategy is Strategy.PP:
-        # (p-1)/m of the ideal time for m micro-batches (arXiv 2104.04473); every card brings its own m = accumulation x p.
+        # (p-1)/m of the ideal time for m micro-batches (arXiv 2104.04473); every card brings its own m =
+        # accumulation x p.
         bubble = compute * (plan.group - 1) / (request.accumulation * plan.group)
     host = 0.0
     if plan.strategy is Strategy.OFFLOAD:
         updated = trainable_parameters(request.model, request.method) * HOST_ADAM_BYTES
-        host = updated / _pick(HOST_MEMORY_BYTES_PER_SECOND, scenario.compute)
+        host = updated / _pick(HOST_MEMORY_BYTES_PER_SECOND, scenario.links)
     return StepTime(compute, exchange, hidden, latency, bubble, host)
 
 
@@ -139,7 +142,11 @@ class ServingTime:
 
 def serving(request: Request, plan: Layout, scenario: Scenario) -> ServingTime:
     """Return the times of one copy of the model in this layout."""
-    speed = 1.0 if request.one_card_rate is None else request.one_card_rate / _modelled_rate(request, scenario)
+    speed = 1.0
+    if request.one_card_rate is not None:
+        # The card's speed is measured, so it is no longer a question of scenarios.
+        scenario = replace(scenario, compute="typical")
+        speed = request.one_card_rate / _modelled_rate(request, scenario)
     return ServingTime(
         _token(request, plan, scenario, speed),
         _prompt(request, plan, scenario, speed),
@@ -148,7 +155,7 @@ def serving(request: Request, plan: Layout, scenario: Scenario) -> ServingTime:
 
 
 def ideal_output_tokens_per_second(request: Request, scenario: Scenario) -> float:
-    """Return the output rate of one card of unlimited memory that serves all requests: what efficiency is measured against."""
+    """Return the output rate of one card of unlimited memory serving all requests: what efficiency is measured by."""
     return _modelled_rate(request, scenario) if request.one_card_rate is None else request.one_card_rate
 
 

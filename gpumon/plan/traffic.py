@@ -1,8 +1,9 @@
 """Bytes that each card sends and receives over its links, by strategy.
 
 N cards, e bytes an element, b s h micro-batch, sequence and width, L layers. Ring collectives (nccl-tests,
-doc/PERFORMANCE.md): an all-reduce of S bytes sends and receives 2(N-1)/N S on each card, an all-gather or reduce-scatter
-(N-1)/N S. Strategies: ZeRO (arXiv 1910.02054), Megatron (arXiv 1909.08053, 2104.04473), ZeRO-Offload (arXiv 2101.06840).
+doc/PERFORMANCE.md): an all-reduce of S bytes sends and receives 2(N-1)/N S on each card, an all-gather or
+reduce-scatter (N-1)/N S. Strategies: ZeRO (arXiv 1910.02054), Megatron (arXiv 1909.08053, 2104.04473), ZeRO-Offload
+(arXiv 2101.06840).
 
 The bytes of a card do not depend on P2P: without it the same bytes cross the same two links with a stop in host memory
 (NCCL, src/transport/shm.cc), so host memory is written and read once more for each byte, and the rate is lower.
@@ -108,7 +109,7 @@ def _sharded(request: Request, gradients: float, cards: int) -> tuple[Transfer, 
 
 
 def _fully_sharded(request: Request, gradients: float, cards: int) -> tuple[Transfer, ...]:
-    """Weights are gathered for the forward and again for the backward pass of every micro-batch; accumulation saves nothing."""
+    """Weights are gathered for both passes of every micro-batch; accumulation saves nothing."""
     model, times = request.model, request.accumulation
     if request.method is Method.FULL:
         weights = gradients
@@ -127,7 +128,7 @@ def _activation_bytes(request: Request) -> float:
 
 
 def _tensor(request: Request, plan: Layout) -> tuple[Transfer, ...]:
-    """Two all-reduces forward and two backward in each layer and micro-batch; recomputation repeats the forward ones."""
+    """Two all-reduces forward and two backward a layer and micro-batch; recomputation repeats the forward ones."""
     if plan.group == 1:
         return ()
     calls = (6 if request.recompute else 4) * request.model.layers * request.accumulation * plan.group

@@ -48,6 +48,8 @@ def verdict(answer: Plan, language: Language) -> tuple[Sentence, ...]:
             *_stream(answer, language),
         ]
     else:
+        if answer.request.strategy is not None and advised_against(answer):
+            sentences.append(_layout(answer, language))
         sentences.append(_sentence("cards", "rent_none", "bad", language))
     sentences.append(_platform(answer, language))
     return tuple(sentences)
@@ -208,13 +210,13 @@ def _platform(answer: Plan, language: Language) -> Sentence:
 def _remedy_text(answer: Plan, remedy: Remedy, language: Language) -> str:
     option, chosen = remedy.option, answer.chosen
     links = answer.rate.bytes_per_second
-    amount = remedy.amount
+    amount = str(remedy.amount)
     if remedy.key == "fewer_cards":
-        amount = answer.request.cards - remedy.amount
+        amount = cards_name(answer.request.cards - remedy.amount, language)
     return say(
         remedy.key,
         language,
-        amount=str(amount),
+        amount=amount,
         layout=layout_name(option.layout, answer.request.trains, language),
         need=size(option.memory.total_bytes),
         rate=throughput(option.throughput.typical, answer.unit),

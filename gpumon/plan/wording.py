@@ -19,7 +19,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "勉强装得下：最满的一张卡用 {need} / {capacity}。样本稍长或显存碎片就会溢出。",
     ),
     "asked_does_not_fit": (
-        "Does not fit as {layout}: the fullest card needs {need} of {capacity}; {other} fits.",
+        "Does not fit as {layout}: the fullest card needs {need} and has {capacity}; {other} fits.",
         "按 {layout} 装不下：最满的一张卡需要 {need}，只有 {capacity}；{other} 装得下。",
     ),
     "layout": (
@@ -87,8 +87,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "若只服务单个用户，{layout} 最快：每个请求每秒 {lone} 个词元。",
     ),
     "fewer_cards": (
-        "{layout} already give {rate} ({change}): {amount} cards less to pay.",
-        "{layout} 已有 {rate}（{change}）：可少付 {amount} 张卡。",
+        "{layout} already give {rate} ({change}): {amount} less to pay.",
+        "{layout} 已有 {rate}（{change}）：可少付 {amount}。",
     ),
     "more_cards": (
         "{amount} of these cards hold it, as {layout}, {need} a card.",
@@ -119,7 +119,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "长租之前先实测：同类节点每卡 {low} 到 {high} 不等。测得后用 --bandwidth 给出。",
     ),
     "nothing_fits": (
-        "Does not fit on {cards}: even {layout}, the most frugal layout, needs {need} of {capacity} a card.",
+        "Does not fit on {cards}: even {layout}, the most frugal layout, needs {need} a card of {capacity}.",
         "{cards} 装不下：最省显存的 {layout} 每卡也需要 {need}，而卡上只有 {capacity}。",
     ),
     "asked_layout": (
@@ -171,7 +171,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "70B 级全参训练（权重、梯度、优化器共 {states}）",
     ),
     "signal_beyond_one_node": (
-        "more than {node} cards at high bandwidth (the network between nodes: {share} of the computing time), so the network is chosen first",
+        "more than {node} cards at high bandwidth (network between nodes: {share} of the computing time), "
+        "so the network is chosen first",
         "超过 {node} 张卡且带宽需求高（节点间网络占计算时间 {share}），要先选网络",
     ),
 }
@@ -193,9 +194,9 @@ SHORT: dict[str, tuple[str, str]] = {
     "rent_needed": ("{most}, all needed", "{most}，缺一不可"),
     "rent_fewer": ("{enough} are enough", "{enough} 足够"),
     "rent_value": ("{value} for the money", "{value} 性价比最高"),
-    "worth": ("{equal} for {paid}", "付 {paid} 得 {equal}"),
-    "partly_worth": ("{equal} for {paid}", "付 {paid} 得 {equal}"),
-    "not_worth": ("{equal} for {paid}", "付 {paid} 得 {equal}"),
+    "worth": ("{equal} of {paid} cards", "{paid} 张得 {equal} 张"),
+    "partly_worth": ("{equal} of {paid} cards", "{paid} 张得 {equal} 张"),
+    "not_worth": ("{equal} of {paid} cards", "{paid} 张得 {equal} 张"),
     "slower": ("Slower than {fewer}", "比 {fewer} 还慢"),
     "lone_stream": ("{rate} tokens/s", "{rate} 词元/秒"),
     "layer_split": ("No faster", "不会变快"),
