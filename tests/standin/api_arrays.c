@@ -76,6 +76,8 @@ static int nvlink_bytes(device_t d, struct field_value *field, enum channel chan
     return number_field(field, floor(bytes / 1024.0), TYPE_ULL);
 }
 
+static int of_link(unsigned id) { return id == 138 || id == 139 || id == 202 || id == 204; }
+
 static int read_field(device_t d, struct field_value *field, double x) {
     int c = d->card;
     switch (field->id) {
@@ -118,10 +120,14 @@ int nvmlDeviceGetFieldValues(device_t d, int count, struct field_value *fields) 
         char answer[256];
         field->stamp_us = (int64_t)stamp;
         field->latency_us = 200;
-        /* A scripted field is named by its id, with a scope by id + 1000 * (scope + 1). */
-        int code = field->scope && field->scope != SCOPE_ALL
-                       ? answer_for(d->card, d->slice, "GetFieldValue", (long)field->id + 1000L * (field->scope + 1), answer, sizeof answer)
-                       : answer_for(d->card, d->slice, "GetFieldValue", (long)field->id, answer, sizeof answer);
+        /* A scripted field is named by its id, that of one link by id + 1000 * (link + 1) or, for all links, its id. */
+        int code = -1;
+        answer[0] = 0;
+        if (of_link(field->id) && field->scope != SCOPE_ALL)
+            code = answer_for(d->card, d->slice, "GetFieldValue", (long)field->id + 1000L * (field->scope + 1), answer,
+                              sizeof answer);
+        if (code < 0 && !answer[0])
+            code = answer_for(d->card, d->slice, "GetFieldValue", (long)field->id, answer, sizeof answer);
         if (code < 0)
             code = answer[0] ? scripted_field(field, answer)
                    : (int)field->id > newest_field() ? INVALID_ARGUMENT

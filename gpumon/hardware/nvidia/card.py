@@ -78,6 +78,16 @@ class _Page:
         else:
             self.readings[key] = converted
 
+    def failure(self, besides: _Page | None = None) -> Fault | None:
+        """Return the fault of a page on which nothing could be read, apart from what another page holds.
+
+        A container that lost its device files answers every question alike, with 999 (nvidia-docker#1730).
+        """
+        known: Mapping[str, float] = besides.readings if besides else {}
+        if len(self.readings) > len(known):
+            return None
+        return next((fault for fault in self.faults.values() if fault is not Fault.NOT_SUPPORTED), None)
+
     def sample(self, reasons: frozenset[str] = frozenset(), mig: Mapping[str, float] | None = None) -> SlowSample:
         """Return what was collected."""
         return SlowSample(self.readings, self.faults, reasons, mig or {})
@@ -86,9 +96,8 @@ class _Page:
 class _Session:
     """A card between being found and being lost: its handle and everything that hangs on it."""
 
-    def __init__(self, device: Device, generation: int, card: Card, clock: Clock, pid_limit: int) -> None:
+    def __init__(self, device: Device, card: Card, clock: Clock, pid_limit: int) -> None:
         self.device = device
-        self.generation = generation
         self.fixed = _fixed(device)
         memory = device.memory_bytes()
         memory_total = math.nan if isinstance(memory, Fault) or memory[0] <= 0 else float(memory[0])
@@ -243,6 +252,7 @@ class NvmlCardReader:
         self._meter = meter
         self._procfs_root = procfs_root
         self._session: _Session | None = None
+        self._generation = 0  # of the driver's initialisation that the session belongs to
         self._fault = Fault.LOST
         self._pause_s = _FIRST_PAUSE_S
         self._next_look_s = -math.inf
@@ -254,30 +264,35 @@ class NvmlCardReader:
 
     def _open(self) -> _Session | Fault:
         """Return the session, looking the card up where there is none; between two looks, why it cannot be used."""
-        session = self._session
-        generation = self._driver.generation
-        if session is not None and session.generation == generation:
-            if session.device.gone is None:
-                return session
-            self._fault, self._session = session.device.gone, None
-            self._next_look_s = self._clock.mono_s() + self._pause_s
         if not self._driver.up:
             return Fault.DRIVER_NOT_LOADED
-        if session is None or session.generation == generation:
-            if self._clock.mono_s() < self._next_look_s:
-                return self._fault
+        if self._generation != self._driver.generation:
+            # The library was initialised anew: nothing of the time before holds.
+            self._generation, self._session = self._driver.generation, None
+            self._pause_s, self._next_look_s = _FIRST_PAUSE_S, -math.inf
+        if self._session is not None:
+            gone = self._session.device.gone
+            if gone is None:
+                return self._session
+            self._fault, self._session = gone, None
             self._next_look_s = self._clock.mono_s() + self._pause_s
-            self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
+        if self._clock.mono_s() < self._next_look_s:
+            return self._fault
+        return self._look()
+
+    def _look(self) -> _Session | Fault:
+        """Look the card up by its UUID; about 6 ms, and as long again for what is read once."""
         device = self._driver.device_named(self._card.identity.uuid, self._meter)
-        if isinstance(device, Fault):
-            self._fault, self._session = device, None
-            return device
-        opened = _Session(device, generation, self._card, self._clock, pid_max(self._procfs_root))
-        if device.gone is not None:
-            self._fault, self._session = device.gone, None
-            return device.gone
-        self._session, self._pause_s = opened, _FIRST_PAUSE_S
-        return opened
+        if not isinstance(device, Fault):
+            session = _Session(device, self._card, self._clock, pid_max(self._procfs_root))
+            if device.gone is None:
+                self._session, self._pause_s = session, _FIRST_PAUSE_S
+                return session
+            device = device.gone
+        self._fault = device
+        self._pause_s = min(2 * self._pause_s, _LAST_PAUSE_S)
+        self._next_look_s = self._clock.mono_s() + self._pause_s
+        return device
 
     def counters(self) -> CounterSample | Fault:
         """Read byte counters, instantaneous power and memory-controller activity.
@@ -353,11 +368,8 @@ class NvmlCardReader:
         if isinstance(mask, Fault):
             page.faults["throttle_reasons"] = mask
         reasons = frozenset() if isinstance(mask, Fault) else throttle_reasons(mask)
-        # A card that went away while it was read has no reading at all, not half of one; nor has one that answers
-        # every question alike, as a container does that lost its device files (999, nvidia-docker#1730).
-        if device.gone is not None or not page.readings:
-            return device.gone or next(iter(page.faults.values()))
-        return page.sample(reasons, _slice_memory(session))
+        # A card that went away while it was read has no reading at all, not half of one.
+        return device.gone or page.failure() or page.sample(reasons, _slice_memory(session))
 
     def _energy(self, session: _Session) -> float | Fault:
         """Return joules since driver load. A zero after more is a glitch: only a new driver starts again."""
@@ -386,7 +398,7 @@ class NvmlCardReader:
             page.put(key, values if isinstance(values, Fault) else values[place])
         _put_links(page, device, features)
         _put_health(page, device, features)
-        return device.gone or page.sample()
+        return device.gone or page.failure(besides=session.fixed) or page.sample()
 
     def close(self) -> None:
         """Give back what the reader holds inside the library, before that is shut down."""

@@ -82,12 +82,13 @@ def absent_cards(
     faults = list(broken.values())
     why = faults[0] if len(set(faults)) == 1 and faults[0] is not Fault.UNKNOWN else Fault.LOST
     return (
-        *(_unusable(card.identity, why, card) for card in missing.values()),
-        *(_unusable(identity, why) for identity in strangers),
+        *(unusable(card.identity, why, card) for card in missing.values()),
+        *(unusable(identity, why) for identity in strangers),
     )
 
 
-def _unusable(identity: CardIdentity, why: Fault, before: Card | None = None) -> Card:
+def unusable(identity: CardIdentity, why: Fault, before: Card | None = None) -> Card:
+    """Return a card that cannot be used, with what is known of it from an earlier time."""
     return Card(
         identity=identity,
         capabilities=before.capabilities if before else NO_CAPABILITIES,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpumon.hardware.nvidia.card import NvmlCardReader
-from gpumon.hardware.nvidia.inventory import absent_cards
+from gpumon.hardware.nvidia.inventory import absent_cards, unusable
 from gpumon.hardware.nvidia.probe import identify, probe
 from gpumon.hardware.nvidia.xid import XidWatch
 from gpumon.hardware.nvml import Device, Driver, Meter
@@ -99,12 +99,11 @@ class NvmlNode:
         probed = _together(
             [self._prober(device, identity, uuids) for device, identity in usable], self._probe_timeout_s
         )
-        cards = tuple(card for card in probed if not isinstance(card, Fault))
-        for (_, identity), answer in zip(usable, probed, strict=True):
-            if isinstance(answer, Fault):
-                refusals[identity.index] = answer
-        absent = absent_cards(cards, self._known, refusals, self._procfs_root, self._sysfs_root)
-        self._cards = cards + absent
+        cards = tuple(
+            unusable(identity, answer, self._known.get(identity.uuid)) if isinstance(answer, Fault) else answer
+            for (_, identity), answer in zip(usable, probed, strict=True)
+        )
+        self._cards = cards + absent_cards(cards, self._known, refusals, self._procfs_root, self._sysfs_root)
         self._known = {card.identity.uuid: card for card in self._cards}
         return self._cards
 
