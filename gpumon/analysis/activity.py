@@ -42,7 +42,8 @@ class Levels:
     limit: float = math.nan
     context: float = math.nan  # a process, but no kernel
     waiting: float = math.nan  # a kernel that waits in a collective
-    computing: float = math.nan  # the highest level that was sustained
+    computing: float = math.nan  # a kernel that works
+    highest: float = math.nan  # most that was held for a quarter of a window, whatever ran
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def for_limit(levels: Levels, limit: float) -> Levels:
         return levels
     if not math.isnan(levels.limit) and abs(levels.limit - limit) < 0.02 * limit:
         return levels
-    return Levels(limit=limit, context=levels.context)
+    return Levels(limit=limit, context=levels.context, highest=levels.highest)
 
 
 def learn_context(levels: Levels, watts: float) -> Levels:
@@ -83,20 +84,28 @@ def learn_working(levels: Levels, waiting: float, computing: float) -> Levels:
     return replace(levels, waiting=moved(levels.waiting, waiting), computing=moved(levels.computing, computing))
 
 
+def learn_highest(levels: Levels, watts: float) -> Levels:
+    """Return the levels after a window whose upper quarter began at so many watts."""
+    if math.isnan(watts) or levels.highest >= watts:
+        return levels
+    return replace(levels, highest=watts)
+
+
 def _around(level: float, spread: float) -> tuple[float, float]:
     return level * (1.0 - spread), level * (1.0 + spread)
 
 
-def power_ranges(levels: Levels, limit: float, humps: Humps, *, low: float, high: float, gap: float) -> LevelRange:
+def power_ranges(levels: Levels, limit: float, humps: Humps, gap: float) -> LevelRange:
     """Return the intervals of the card's power levels for this window, watts.
 
     Args:
         limit: enforced power limit; NaN falls back on the highest power of the window.
         humps: two_levels of the window's power.
-        low, high: 10th percentile of the lower hump and 90th of the upper one (of all samples when there is one hump).
         gap: share of the window without a kernel.
     """
-    top = limit if not math.isnan(limit) else high / 0.8
+    low, high = humps.low_quarter, humps.high_quarter
+    # Without a limit the card's own highest stands for about four fifths of it.
+    top = limit if not math.isnan(limit) else float(np.fmax(high, levels.highest)) / 0.8
     context = (
         _around(levels.context, LEARNED_SPREAD)
         if not math.isnan(levels.context)
@@ -116,8 +125,7 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, *, low: float, high
     if seen_computing:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
-        near = _around(levels.computing, 2 * LEARNED_SPREAD)
-        computing = (max(near[0], high), max(near[1], high * 1.02))
+        computing = (max(0.85 * levels.computing, high), max(1.05 * levels.computing, high * 1.02))
     learned = (seen_waiting or not math.isnan(levels.waiting)) and (seen_computing or not math.isnan(levels.computing))
     return LevelRange(context, waiting, computing, learned)
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
-from gpumon.analysis import activity, judging, links, throttling, uplinks, windows
-from gpumon.analysis import capacity as capacities
-from gpumon.analysis.activity import Levels
+from gpumon.analysis import activity, cards, judging, uplinks
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.evidence import JobEvidence
 from gpumon.analysis.memory import Analysis, AnalysisMemory, CardMemory, JobMemory
-from gpumon.analysis.windows import RX, TX
-from gpumon.model.card import Card
 from gpumon.model.job import Job
-from gpumon.model.samples import CardTick, Floats, Tick
+from gpumon.model.samples import Tick
 from gpumon.model.settings import Settings
-from gpumon.model.topology import CardPath
 from gpumon.model.view import LinkView
 
-BUSY_UTILIZATION = 0.1
-BUSY_BYTES_PER_SECOND = 50e6  # far above the background of an idle card, far below any transfer that matters
+LINK_TURNS = 2  # ticks between two renewals of one link's gauges
+MOST_GAP = 0.05  # of a window that teaches levels: more time without a kernel is a third level between
 FORGET_CARD_S = 3600.0  # a card that is gone for an hour (handed to a VM, replaced) leaves the memory
-LINK_KEYS = ("link_generation", "link_generation_max", "link_width_lanes", "link_width_max_lanes")
 
 
 def initial_memory() -> AnalysisMemory:
@@ -32,73 +24,16 @@ def initial_memory() -> AnalysisMemory:
     return AnalysisMemory()
 
 
-def _whole(value: float) -> int:
-    return 0 if math.isnan(value) else int(value)
-
-
-def _is_busy(tick: CardTick, mean_rate: float) -> bool:
-    return tick.reading("utilization_ratio") >= BUSY_UTILIZATION or mean_rate >= BUSY_BYTES_PER_SECOND
-
-
-def _extend_card(
-    memory: CardMemory, card: Card, tick: CardTick, path: CardPath | None, now_s: float
-) -> tuple[CardMemory, bool]:
-    """Return the card's memory with one more tick, and whether the card was busy in it."""
-    if not tick.up:
-        return replace(memory, up=False, last_mean=math.nan), False
-    grown = windows.extend(memory.windows, tick, now_s)
-    slots = _fresh(memory.windows.pcie, grown.pcie)
-    mean = links.tick_mean(slots)
-    busy = _is_busy(tick, mean)
-    readings = {key: _whole(tick.reading(key)) for key in LINK_KEYS}
-    capacity = capacities.observe_card(memory.capacity, path, readings, busy)
-    capacity = capacities.withdraw_if_exceeded(capacity, mean)
-    rates = np.concatenate((links.slot_rates(slots, RX), links.slot_rates(slots, TX)))
-    capacity = capacities.learn(capacity, rates, now_s)
-    nvlink_slots = _fresh(memory.windows.nvlink, grown.nvlink)
-    usable = card.nvlink.bytes_per_second_per_direction
-    return (
-        replace(
-            memory,
-            windows=grown,
-            capacity=capacity,
-            pcie_totals=links.add_slots(memory.pcie_totals, slots, grown.pcie_source, capacity.attainable),
-            nvlink_totals=links.add_slots(memory.nvlink_totals, nvlink_slots, grown.nvlink_source, usable),
-            levels=_learn_context(memory.levels, tick),
-            throttle=throttling.extend(memory.throttle, tick, now_s),
-            last_mean=mean,
-            up=True,
-            last_seen_s=now_s,
-        ),
-        busy,
-    )
-
-
-def _learn_context(levels: Levels, tick: CardTick) -> Levels:
-    """Return the levels after a tick: a process without a kernel shows the card's context level."""
-    levels = activity.for_limit(levels, tick.reading("power_limit_watts"))
-    ring = tick.utilization.value
-    idle = float(ring.max()) if ring.size else tick.reading("utilization_ratio")
-    if not idle <= 0.005 or not tick.processes:
-        return levels
-    return activity.learn_context(levels, tick.reading("power_watts"))
-
-
-def _learn_working(cards: dict[str, CardMemory], seen: JobEvidence) -> None:
+def _learn_working(held: dict[str, CardMemory], seen: JobEvidence) -> None:
     """Put what a window showed of its cards' levels into their memory."""
     for card in seen.cards:
-        humps, levels = card.power_humps, card.levels
-        if not card.up or card.shared or levels is None or not humps.two or not levels.learned or card.gap > 0.05:
-            continue
-        memory = cards[card.uuid]
-        learned = activity.learn_working(memory.levels, sum(levels.waiting) / 2, sum(levels.computing) / 2)
-        cards[card.uuid] = replace(memory, levels=learned)
-
-
-def _fresh(before: windows.Window, after: windows.Window) -> Floats:
-    """Return the samples that the newest tick added, shape (rows, n)."""
-    added = bool(after.chunks) and (not before.chunks or after.chunks[-1] is not before.chunks[-1])
-    return after.chunks[-1] if added else np.empty((after.rows, 0))
+        memory = held[card.uuid]
+        learned = activity.learn_highest(memory.levels, card.power.high_quarter)
+        levels = card.levels
+        apart = levels is not None and levels.learned and card.power.two and not card.gap > MOST_GAP
+        if card.up and not card.shared and levels is not None and apart:
+            learned = activity.learn_working(learned, sum(levels.waiting) / 2, sum(levels.computing) / 2)
+        held[card.uuid] = replace(memory, levels=learned)
 
 
 def _worst(view: LinkView | None) -> float:
@@ -126,16 +61,15 @@ def _job_saturation(job: Job, analysis: Analysis) -> dict[str, float]:
 
 
 def _judge(
-    memory: AnalysisMemory, tick: Tick, jobs: tuple[Job, ...], cards: dict[str, CardMemory]
+    memory: AnalysisMemory, tick: Tick, jobs: tuple[Job, ...], held: dict[str, CardMemory]
 ) -> dict[str, JobMemory]:
     """Return the jobs' memories after this tick; each is judged in its turn, so that the cost is spread."""
     past: dict[str, JobMemory] = {}
     for number, job in enumerate(jobs):
-        turn = (tick.seq + number) % judging.JUDGE_EVERY == 0
         before = memory.jobs.get(job.gpu_job, JobMemory())
-        past[job.gpu_job], seen = judging.step(before, job, tick, cards, turn=turn)
+        past[job.gpu_job], seen = judging.step(before, job, tick, held, number)
         if seen is not None:
-            _learn_working(cards, seen)
+            _learn_working(held, seen)
     return past
 
 
@@ -145,26 +79,22 @@ def analyse(
     """Return the memory after one tick and what the tick means."""
     now_s = tick.mono_s
     paths = {path.uuid: path for path in tick.topology.paths}
-    cards: dict[str, CardMemory] = {}
-    busy: dict[str, bool] = {}
-    pcie: dict[str, LinkView] = {}
-    nvlink: dict[str, LinkView] = {}
-    for card, card_tick in zip(tick.cards, tick.card_ticks, strict=True):
+    held: dict[str, CardMemory] = {}
+    for number, (card, card_tick) in enumerate(zip(tick.cards, tick.card_ticks, strict=True)):
         uuid = card.identity.uuid
-        grown, busy[uuid] = _extend_card(memory.cards.get(uuid, CardMemory()), card, card_tick, paths.get(uuid), now_s)
-        cards[uuid] = grown
-        pcie[uuid] = links.pcie_view(grown.windows, grown.capacity, grown.pcie_totals, now_s)
-        if card.nvlink.links > 0:
-            usable = card.nvlink.bytes_per_second_per_direction
-            nvlink[uuid] = links.nvlink_view(grown.windows, usable, grown.nvlink_totals, now_s)
+        before = memory.cards.get(uuid, CardMemory())
+        turn = (tick.seq + number) % LINK_TURNS == 0
+        held[uuid] = cards.extend(before, card, card_tick, paths.get(uuid), now_s=now_s, turn=turn)
+    pcie = {uuid: card_memory.pcie.view for uuid, card_memory in held.items()}
+    nvlink = {card.identity.uuid: held[card.identity.uuid].nvlink.view for card in tick.cards if card.nvlink.links > 0}
     kept = {
         uuid: gone
         for uuid, gone in memory.cards.items()
-        if uuid not in cards and now_s - gone.last_seen_s < FORGET_CARD_S
+        if uuid not in held and now_s - gone.last_seen_s < FORGET_CARD_S
     }
     shared: dict[str, Capacity] = {
         uplink.address: uplinks.observe(
-            uplink, any(busy.get(uuid, False) for uuid in uplink.uuids), memory.uplinks.get(uplink.address)
+            uplink, any(uuid in held and held[uuid].busy for uuid in uplink.uuids), memory.uplinks.get(uplink.address)
         )
         for uplink in tick.topology.uplinks
     }
@@ -173,7 +103,7 @@ def analyse(
         nvlink=nvlink,
         uplinks=tuple(uplinks.view(uplink, shared[uplink.address], pcie) for uplink in tick.topology.uplinks),
     )
-    past = _judge(memory, tick, jobs, cards)
+    past = _judge(memory, tick, jobs, held)
     analysis = replace(analysis, verdicts={name: job_memory.verdict for name, job_memory in past.items()})
     analysis = replace(analysis, link_saturation={job.gpu_job: _job_saturation(job, analysis) for job in jobs})
-    return AnalysisMemory({**kept, **cards}, past, shared, tick.topology), analysis
+    return AnalysisMemory({**kept, **held}, past, shared, tick.topology), analysis

@@ -8,7 +8,7 @@ seconds goes up and down within the stretch and is no change; a checkpoint of fi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,18 +24,23 @@ KEEP_MARKS = 12
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """One job's marks, oldest first: (time, shape (4,)). `from_s` is where the present regime begins."""
+    """One job's marks, oldest first: (time, shape (4,))."""
 
     marks: tuple[tuple[float, Floats], ...] = ()
-    from_s: float = math.nan
+    began_s: float = math.nan  # when the present regime began
+    from_s: float = math.nan  # evidence is taken from here: one mark later, since the first one may hold both regimes
 
 
-def stretch_length(marks: tuple[tuple[float, Floats], ...]) -> int:
-    """Return how many marks make a stretch: five seconds, but logs bring a mark in 5 to 30 s and then one is enough."""
-    if len(marks) < 2:
-        return 1
-    pace_s = (marks[-1][0] - marks[0][0]) / (len(marks) - 1)
-    return max(1, math.ceil(STRETCH_S / max(pace_s, 1e-3) - 1e-6))
+def pace_s(past: Marks) -> float:
+    """Return the mean time between marks, seconds: 1 when gpumon samples, up to 30 in a log of another tool."""
+    if len(past.marks) < 2:
+        return 1.0
+    return (past.marks[-1][0] - past.marks[0][0]) / (len(past.marks) - 1)
+
+
+def stretch_length(past: Marks) -> int:
+    """Return how many marks make a stretch: five seconds of them, and one where they are further apart."""
+    return max(1, math.ceil(STRETCH_S / max(pace_s(past), 1e-3) - 1e-6))
 
 
 def extend(past: Marks, now_s: float, figures: Floats) -> tuple[Marks, bool]:
@@ -45,18 +50,17 @@ def extend(past: Marks, now_s: float, figures: Floats) -> tuple[Marks, bool]:
     while len(marks) - first > KEEP_MARKS and marks[first][0] < now_s - KEEP_S:
         first += 1
     marks = marks[first:]
-    from_s = now_s if math.isnan(past.from_s) else past.from_s
-    grown = Marks(marks, from_s)
-    begin_s = _new_regime(grown)
-    if begin_s is None:
-        return grown, False
-    return replace(grown, from_s=begin_s), True
+    if math.isnan(past.from_s):
+        return Marks(marks, now_s, now_s), False
+    grown = Marks(marks, past.began_s, past.from_s)
+    found = _new_regime(grown)
+    return (grown, False) if found is None else (Marks(marks, *found), True)
 
 
-def _new_regime(past: Marks) -> float | None:
-    """Return when a new regime began, None when the newest marks belong to the present one."""
+def _new_regime(past: Marks) -> tuple[float, float] | None:
+    """Return the last old and the first new mark's time; None when the newest marks belong to the present regime."""
     present = [(t, v) for t, v in past.marks if t >= past.from_s]
-    length = stretch_length(past.marks)
+    length = stretch_length(past)
     if len(present) < 2 * length:
         return None
     values = np.stack([v for _, v in present])
@@ -73,8 +77,7 @@ def _new_regime(past: Marks) -> float | None:
         changed = same_side & far & (count > 0)
     if not changed.any():
         return None
-    # The regime begins after the last mark that still lay with the old one.
-    return present[-length - 1][0]
+    return present[-length - 1][0], present[-length][0] if length > 1 else present[-length - 1][0]
 
 
 def figures_of(utilization: list[float], power: list[float], link: list[float]) -> Floats:

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from gpumon.analysis.humps import quantile
 from gpumon.analysis.windows import RX, T0, T1, TX
 from gpumon.model.samples import Floats
 
@@ -42,7 +43,7 @@ def same_instant(slots: Floats) -> float:
     rx, tx = _pairs(slots)
     if rx.size < FEWEST:
         return math.nan
-    top_rx, top_tx = float(np.quantile(rx, 0.95)), float(np.quantile(tx, 0.95))
+    top_rx, top_tx = quantile(np.sort(rx), 0.95), quantile(np.sort(tx), 0.95)
     if top_rx <= 0.0 or top_tx <= 0.0:
         return math.nan
     busy_rx, busy_tx = rx >= BUSY_SHARE * top_rx, tx >= BUSY_SHARE * top_tx

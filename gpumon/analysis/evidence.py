@@ -11,8 +11,9 @@ from gpumon.analysis import directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.humps import Humps, two_levels
+from gpumon.analysis.links import look
 from gpumon.analysis.overlap import Overlap
-from gpumon.analysis.windows import RX, T0, T1, TX, CardWindows
+from gpumon.analysis.windows import RX, TX, CardWindows
 from gpumon.model.card import Card, PowerKind
 from gpumon.model.samples import Floats
 
@@ -22,6 +23,8 @@ from gpumon.model.samples import Floats
 PLATEAU_SHARE = (0.30, 0.92)
 QUIET_SHARE = 0.002  # of the ceiling: below this a link carries only commands and doorbells
 SMALL_BYTES_PER_SECOND = 10e6
+QUIET_LEVEL = 0.4  # the lower hump of slots must be below this share of the upper one
+FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +70,18 @@ class CardEvidence:
     uuid: str
     gpu: int
     up: bool
+    window: tuple[float, float]
     utilization: float  # mean, NaN when missing
+    late_utilization: float  # mean of the window's second half
     gap: float  # share of time without a kernel; NaN when unknown
     memory_controller: float
     dram_active: float
     sm_active: float
     tensor_active: float
-    power_mean: float
-    power_high: float  # 90th percentile
-    power_spread: float  # standard deviation
+    power: Humps  # watts
     power_limit: float
     power_default: float
     power_kind: PowerKind
-    power_humps: Humps
     levels: LevelRange | None  # of power; None without power
     gpm: LevelRange | None
     sm_clock_ratio: float
@@ -91,6 +93,11 @@ class CardEvidence:
     memory_used: float
     shared: bool = False
     power_coverage: float = 0.0  # share of the window with power samples
+
+    @property
+    def power_mean(self) -> float:
+        """Return the mean power in watts; NaN without."""
+        return self.power.mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,49 +121,33 @@ class JobEvidence:
 
 def nan_mean(values: Floats) -> float:
     """Return the mean of what is present; NaN when nothing is."""
-    present = values[~np.isnan(values)]
-    return float(present.mean()) if present.size else math.nan
+    present = values[values == values]  # noqa: PLR0124 - NaN is the only value unlike itself, and this is the fast test
+    return float(present.sum()) / present.size if present.size else math.nan
 
 
 def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: float) -> LinkEvidence:
     """Return what a link showed, from a slot window's samples, shape (6, n)."""
     if slots.shape[1] == 0:
         return LinkEvidence(ceiling=ceiling, attainable=attainable)
-    lengths = slots[T1] - slots[T0]
-    means, busy_rates, observed = [], [], []
-    for row in (RX, TX):
-        seen = ~np.isnan(slots[row])
-        span = float(lengths[seen].sum())
-        observed.append(span / seconds if seconds > 0.0 else 0.0)
-        if span <= 0.0:
-            means.append(math.nan)
-            continue
-        means.append(float(slots[row][seen].sum()) / span)
-        busy_rates.append(slots[row][seen] / lengths[seen])
-    if not busy_rates:
-        return LinkEvidence(ceiling=ceiling, attainable=attainable)
+    rx, tx = look(slots, RX), look(slots, TX)
     # The busier direction decides how long the link is in use.
-    rates = max(busy_rates, key=lambda r: float(r.mean()))
-    mean = float(np.fmax(means[0], means[1]))
-    humps = two_levels(rates)
-    high = rates[rates > humps.cut] if humps.two else rates
-    busy_slots = high if high.size >= 8 else rates
-    p50, p75, p90 = (float(v) for v in np.quantile(busy_slots, (0.5, 0.75, 0.9)))
-    top = float(np.quantile(rates, 0.97))
-    humped = humps.two and humps.low <= 0.4 * humps.high
-    busy = _busy_range(mean, p75 if humped else top, humped, ceiling)
+    busier = rx if not tx.mean > rx.mean else tx
+    humps = two_levels(busier.rates)
+    humped = humps.two and humps.low <= QUIET_LEVEL * humps.high
+    plateau = humps.high_quarter if humped else humps.top
+    mean = busier.mean
     return LinkEvidence(
         ceiling=ceiling,
         attainable=attainable,
-        rx=means[0],
-        tx=means[1],
-        busy=busy,
-        plateau=p75 if humped else top,
-        flat_top=p90 / p50 if p50 > 0.0 else math.nan,
-        saturation=(p75 if humped else top) / attainable,
+        rx=rx.mean,
+        tx=tx.mean,
+        busy=_busy_range(mean, plateau, humped, ceiling),
+        plateau=plateau,
+        flat_top=humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan,
+        saturation=plateau / attainable,
         humped=humped,
         same_instant=directions.same_instant(slots),
-        observed=min(1.0, *observed),
+        observed=min(1.0, *(float(seen.lengths.sum()) / max(seconds, 1e-3) for seen in (rx, tx))),
         slots=slots.shape[1],
     )
 
@@ -195,28 +186,22 @@ def card_evidence(
         return row
 
     ring = windows.since(past.utilization, from_s)[1]
-    utilization = nan_mean(ring) if ring.size >= 3 else nan_mean(of("utilization_ratio"))
+    kernels = ring if ring.size >= FEWEST_SAMPLES else of("utilization_ratio")
+    utilization = nan_mean(kernels)
     gap = min(1.0, max(0.0, 1.0 - utilization))
     memory_ring = windows.since(past.memory_controller, from_s)[1]
-    memory = nan_mean(memory_ring) if memory_ring.size >= 3 else nan_mean(of("memory_controller_ratio"))
-    power = windows.since(past.power, from_s)
-    if power.shape[1] < 3:
-        power = np.stack((scalars[0], of("power_watts")))
-        power = power[:, ~np.isnan(power[1])]
-    watts = power[1]
-    limit = windows.latest(past, "power_limit_watts")
+    memory = nan_mean(memory_ring if memory_ring.size >= FEWEST_SAMPLES else of("memory_controller_ratio"))
+    # The overlap test shifts the power against the slots and needs a second more.
+    power = windows.since(past.power, from_s - 1.0)
+    watts = power[1, power[0].searchsorted(from_s, side="right") :]
+    if watts.size < FEWEST_SAMPLES:
+        watts = of("power_watts")
+        watts = watts[~np.isnan(watts)]
     humps = two_levels(watts)
-    level_range, high, spread = None, math.nan, math.nan
-    if watts.size:
-        high, spread = float(np.quantile(watts, 0.9)), float(watts.std())
-        upper = watts[watts > humps.cut] if humps.two else watts
-        lower = watts[watts <= humps.cut] if humps.two else watts
-        top = float(np.quantile(upper, 0.75)) if upper.size else high
-        bottom = float(np.quantile(lower, 0.25)) if lower.size else high
-        level_range = power_ranges(levels, limit, humps, low=bottom, high=top, gap=0.0 if math.isnan(gap) else gap)
+    limit = windows.latest(past, "power_limit_watts")
+    level_range = power_ranges(levels, limit, humps, 0.0 if math.isnan(gap) else gap) if watts.size else None
     sm_active = of("sm_active_ratio")
     gpm_mean = nan_mean(sm_active)
-    gpm = None if math.isnan(gpm_mean) else gpm_ranges(float(np.nanmax(sm_active)))
     slots = windows.since(past.pcie, from_s)
     nvlink_slots = windows.since(past.nvlink, from_s)
     usable = card.nvlink.bytes_per_second_per_direction
@@ -224,27 +209,26 @@ def card_evidence(
         uuid=card.identity.uuid,
         gpu=card.identity.index,
         up=up,
+        window=window,
         utilization=utilization,
+        late_utilization=nan_mean(kernels[kernels.size // 2 :]),
         gap=gap,
         memory_controller=memory,
         dram_active=nan_mean(of("dram_active_ratio")),
         sm_active=gpm_mean,
         tensor_active=nan_mean(of("tensor_active_ratio")),
-        power_mean=nan_mean(watts),
-        power_high=high,
-        power_spread=spread,
+        power=humps,
         power_limit=limit,
         power_default=windows.latest(past, "power_default_limit_watts"),
         power_kind=past.power_kind,
-        power_humps=humps,
         levels=level_range,
-        gpm=gpm,
+        gpm=None if math.isnan(gpm_mean) else gpm_ranges(float(np.nanmax(sm_active))),
         sm_clock_ratio=nan_mean(of("sm_clock_hertz") / of("sm_clock_max_hertz")),
         temperature=nan_mean(of("temperature_gpu_celsius")),
         throttled=throttled,
         pcie=link_evidence(slots, capacity.ceiling, capacity.attainable, seconds),
         nvlink=link_evidence(nvlink_slots, usable, usable, seconds) if nvlink_slots.shape[1] else None,
-        overlap=overlap.compare(slots, windows.since(past.power, from_s - 1.0), past.power_kind),
+        overlap=overlap.compare(slots, power, past.power_kind),
         memory_used=windows.latest(past, "memory_used_bytes"),
         power_coverage=min(1.0, watts.size / max(1.0, seconds)),
     )

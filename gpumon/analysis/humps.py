@@ -9,7 +9,6 @@ import numpy as np
 
 from gpumon.model.samples import Floats
 
-BINS = 48
 # Between-class share of the variance at the best cut (Otsu 1979). A normal distribution gives 0.64, a uniform one
 # 0.75, two clean levels nearly 1.
 TWO_HUMPED = 0.80
@@ -20,8 +19,15 @@ FEWEST = 12  # samples
 class Humps:
     """The best cut of the samples in two. Units are the samples'."""
 
+    mean: float = math.nan
+    spread: float = math.nan  # standard deviation
     low: float = math.nan  # mean below the cut
     high: float = math.nan  # mean above the cut
+    low_quarter: float = math.nan  # 25 % quantile below the cut; of all where there is one hump
+    high_half: float = math.nan  # 50, 75 and 90 % quantiles above the cut; of all where there is one hump
+    high_quarter: float = math.nan
+    high_tenth: float = math.nan
+    top: float = math.nan  # 97 % quantile of all
     cut: float = math.nan
     share_high: float = math.nan
     separation: float = 0.0  # between-class share of the variance, 0 to 1
@@ -33,30 +39,42 @@ class Humps:
         return self.separation >= TWO_HUMPED
 
 
+def quantile(ordered: Floats, q: float) -> float:
+    """Return the q-quantile of sorted values, shape (n,), n > 0: the nearest value, no interpolation."""
+    return float(ordered[min(ordered.size - 1, int(q * ordered.size))])
+
+
 def two_levels(values: Floats) -> Humps:
-    """Return the best cut of the samples, shape (n,), without NaN. Source: Otsu's method on a histogram."""
-    if values.size < FEWEST:
-        return Humps(samples=int(values.size))
-    lowest, highest = float(values.min()), float(values.max())
-    if highest - lowest <= 1e-9 * max(abs(highest), 1e-9):
-        return Humps(lowest, highest, highest, 1.0, 0.0, int(values.size))
-    position = ((values - lowest) * ((BINS - 1e-6) / (highest - lowest))).astype(np.intp)
-    counts = np.bincount(position, minlength=BINS).astype(float)
-    sums = np.bincount(position, weights=values, minlength=BINS)
-    n_low = np.cumsum(counts)[:-1]
-    s_low = np.cumsum(sums)[:-1]
-    n_high = values.size - n_low
-    total = float(values.sum())
-    with np.errstate(divide="ignore", invalid="ignore"):
-        m_low, m_high = s_low / n_low, (total - s_low) / n_high
-        between = np.where((n_low > 0) & (n_high > 0), n_low * n_high * (m_high - m_low) ** 2, 0.0)
-    best = int(between.argmax())
-    variance = float(values.var())
+    """Return the best cut of the samples, shape (n,), without NaN. Source: Otsu's method on the sorted samples."""
+    if values.size == 0:
+        return Humps()
+    ordered = np.sort(values)
+    count = ordered.size
+    sums = ordered.cumsum()
+    total = float(sums[-1])
+    mean = total / count
+    variance = max(0.0, float(ordered.dot(ordered)) / count - mean * mean)
+    below, separation = 0, 0.0
+    if count >= FEWEST and variance > 1e-12 * max(mean * mean, 1e-12):
+        number = np.arange(1, count)
+        # Between-class variance of a cut after the first `number` values, times count.
+        between = (sums[:-1] - number * mean) ** 2 / (number * (count - number))
+        best = int(between.argmax())
+        below, separation = best + 1, float(between[best]) / variance
+    two = separation >= TWO_HUMPED
+    lower, upper = (ordered[:below], ordered[below:]) if two else (ordered, ordered)
     return Humps(
-        low=float(m_low[best]),
-        high=float(m_high[best]),
-        cut=lowest + (best + 1) * (highest - lowest) / BINS,
-        share_high=float(n_high[best]) / values.size,
-        separation=float(between[best]) / values.size**2 / variance if variance > 0.0 else 0.0,
-        samples=int(values.size),
+        mean=mean,
+        spread=math.sqrt(variance),
+        low=float(sums[below - 1]) / below if below else mean,
+        high=(total - (float(sums[below - 1]) if below else 0.0)) / (count - below),
+        low_quarter=quantile(lower, 0.25),
+        high_half=quantile(upper, 0.5),
+        high_quarter=quantile(upper, 0.75),
+        high_tenth=quantile(upper, 0.9),
+        top=quantile(ordered, 0.97),
+        cut=float(ordered[below - 1] + ordered[below]) / 2 if 0 < below < count else float(ordered[-1]),
+        share_high=(count - below) / count,
+        separation=separation,
+        samples=count,
     )

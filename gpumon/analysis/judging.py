@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from gpumon.analysis import changes, evidence, host, hysteresis, stillness, throttling, time_split, waiting
+import numpy as np
+
+from gpumon.analysis import (
+    changes,
+    evidence,
+    host,
+    hysteresis,
+    period,
+    stillness,
+    throttling,
+    time_split,
+    waiting,
+    windows,
+)
 from gpumon.analysis.case import Case
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.memory import CardMemory, JobMemory
+from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
-from gpumon.model.card import Card
+from gpumon.model.card import PowerKind
 from gpumon.model.job import Job
 from gpumon.model.samples import Floats, Tick
 from gpumon.model.verdict import JobClass, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
-JUDGE_EVERY = 2  # ticks; jobs take turns, so the cost is spread
+ROUND = 3  # ticks in which each card of a job is looked at once and the job is judged once
+# Ticks between two looks at one signal of a job's period; one signal a tick, none in the tick of the judgement.
+PERIOD_EVERY = 12
+PERIOD_SIGNALS = {0: "power", 3: "link", 6: "utilization"}
+UTILIZATION_REFRESH_S = 1 / 6  # at best; up to 1 s on some products (nvml.h)
+SLOW_PACE_S = 2.5  # logs bring a tick in 5 to 30 s: each of them is a round of its own
 HOST_NAMES = (
     "gpu_process_cpus",
     "busiest_process_cpus",
@@ -35,7 +54,24 @@ HOST_NAMES = (
 SPLIT_FLOOR = 0.03
 
 
-def _mark(job: Job, tick: Tick, cards: Mapping[str, CardMemory]) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is looked at in this tick, so that the cost is spread evenly over a round."""
+
+    number: int
+    length: int
+
+    @property
+    def judged(self) -> bool:
+        """Return True in the round's last tick."""
+        return self.number % self.length == self.length - 1
+
+    def of_card(self, number: int) -> bool:
+        """Return True in a card's tick; few cards are looked at in the tick of the judgement."""
+        return self.number % self.length == self.length - 1 - number % self.length
+
+
+def _mark(job: Job, tick: Tick, held: Mapping[str, CardMemory]) -> Floats:
     """Return the job's mark of this second: utilization, its least, power over limit, traffic over ceiling."""
     utilization, power, link = [], [], []
     by_uuid = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
@@ -48,57 +84,94 @@ def _mark(job: Job, tick: Tick, cards: Mapping[str, CardMemory]) -> Floats:
         watts = float(card_tick.power.value.mean()) if card_tick.power.value.size else card_tick.reading("power_watts")
         limit = card_tick.reading("power_limit_watts")
         power.append(watts / limit if limit > 0.0 else watts / 500.0)
-        memory = cards[member.uuid]
+        memory = held[member.uuid]
         link.append(memory.last_mean / memory.capacity.ceiling)
     return changes.figures_of(utilization, power, link)
 
 
-def gather(
-    job: Job, known: Mapping[str, Card], cards: Mapping[str, CardMemory], past: JobMemory, span: tuple[float, float]
-) -> JobEvidence:
-    """Return what was seen of the job between two times."""
-    found: list[CardEvidence] = []
-    for member in {card.uuid: card for card in job.cards}.values():
-        if member.uuid not in known or member.uuid not in cards:
+def _looks(
+    job: Job, tick: Tick, held: Mapping[str, CardMemory], past: JobMemory, turn: Turn
+) -> dict[str, CardEvidence]:
+    """Return the newest evidence of each of the job's cards; those whose turn it is are looked at again."""
+    known = {card.identity.uuid: card for card in tick.cards}
+    from_s = max(past.marks.from_s, tick.mono_s - LONGEST_S)
+    looks: dict[str, CardEvidence] = {}
+    for number, member in enumerate({card.uuid: card for card in job.cards}.values()):
+        if member.uuid not in known or member.uuid not in held:
             continue
-        memory = cards[member.uuid]
+        before = past.looks.get(member.uuid)
+        stale = before is None or before.window[0] < past.marks.from_s
+        if before is not None and not turn.of_card(number) and not (stale and turn.judged):
+            looks[member.uuid] = before
+            continue
+        memory = held[member.uuid]
         seen = evidence.card_evidence(
             known[member.uuid],
             memory.windows,
             memory.capacity,
             memory.levels,
             up=memory.up,
-            throttled=throttling.shares(memory.throttle, span[0]),
-            window=span,
+            throttled=throttling.shares(memory.throttle, from_s),
+            window=(from_s, tick.mono_s),
         )
-        found.append(replace(seen, shared=member.shared))
-    return JobEvidence(
-        from_s=span[0],
-        to_s=span[1],
-        cards=tuple(found),
-        host={name: host.mean(past.host, name, span[0]) for name in HOST_NAMES},
-        processes_known=job.kind.value != "unattributed",
-        processes=len(job.processes),
-    )
+        looks[member.uuid] = replace(seen, shared=member.shared)
+    return looks
+
+
+def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str, now_s: float) -> PeriodPast:
+    """Return the job's period with one signal looked at again."""
+    from_s = max(past.marks.from_s, now_s - windows.SPAN_S)
+    own = [held[uuid].windows for uuid in {card.uuid for card in job.cards} if uuid in held and held[uuid].up]
+    series, refresh_s = [], 0.0
+    for card in own:
+        if name == "link":
+            slots = windows.since(card.pcie, from_s)
+            seen = ~np.isnan(slots[windows.RX])
+            lengths = slots[windows.T1, seen] - slots[windows.T0, seen]
+            series.append((slots[windows.T1, seen] - lengths / 2, slots[windows.RX, seen] / lengths))
+        else:
+            samples = windows.since(card.power if name == "power" else card.utilization, from_s)
+            series.append((samples[0], samples[1]))
+            slow = card.power_kind is PowerKind.AVERAGE
+            refresh_s = UTILIZATION_REFRESH_S if name == "utilization" else 1.0 if slow else 0.0
+    estimate = period.of_signal(period.Signal(tuple(series), refresh_s))
+    return period.extend(past.period, name, estimate, past.marks.began_s)
 
 
 def step(
-    past: JobMemory, job: Job, tick: Tick, cards: Mapping[str, CardMemory], *, turn: bool
+    past: JobMemory, job: Job, tick: Tick, held: Mapping[str, CardMemory], number: int
 ) -> tuple[JobMemory, JobEvidence | None]:
-    """Return the job's memory after one tick, and the evidence where it was the job's turn to be judged."""
+    """Return the job's memory after one tick, and the evidence where the job was judged.
+
+    Args:
+        held: the cards' memories after this tick, by uuid.
+        number: the job's place in the tick; jobs and their cards take turns.
+    """
     now_s = tick.mono_s
-    marks, changed = changes.extend(past.marks, now_s, _mark(job, tick, cards))
+    marks, _ = changes.extend(past.marks, now_s, _mark(job, tick, held))
+    turn = Turn(tick.seq + number, ROUND if changes.pace_s(marks) <= SLOW_PACE_S else 1)
     memory = replace(past, marks=marks, host=host.extend(past.host, job, tick.processes))
-    if not turn and not changed:
+    looks = _looks(job, tick, held, memory, turn)
+    memory = replace(memory, looks=looks)
+    signal = PERIOD_SIGNALS.get((tick.seq + number) % PERIOD_EVERY)
+    if signal is not None:
+        memory = replace(memory, period=_period(job, held, memory, signal, now_s))
+    if not turn.judged:
         return memory, None
-    known = {card.identity.uuid: card for card in tick.cards}
-    span = (max(marks.from_s, now_s - LONGEST_S), now_s)
-    seen = gather(job, known, cards, memory, span)
+    from_s = max(marks.from_s, now_s - LONGEST_S)
+    seen = JobEvidence(
+        from_s=from_s,
+        to_s=now_s,
+        cards=tuple(looks.values()),
+        host={name: host.mean(memory.host, name, from_s) for name in HOST_NAMES},
+        processes_known=job.kind.value != "unattributed",
+        processes=len(job.processes),
+    )
     still = stillness.extend(past.still, seen, now_s)
     who = waiting.find(seen.cards)
     result = time_split.split(seen, who)
-    case = Case(job, seen, result, who, still.seconds(now_s))
-    standing = hysteresis.settle(past.standing, judge(case), marks.from_s, now_s)
+    case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
+    standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
     verdict = _verdict(standing, case, result)
     return replace(memory, still=still, standing=standing, verdict=verdict), seen
 
@@ -112,6 +185,7 @@ def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:
         time_split=_time_split(standing, result, case),
         evidence=standing.evidence,
         against=standing.against,
+        step_seconds=case.step_s,
         window_s=case.evidence.seconds,
     )
 

@@ -1,7 +1,8 @@
-"""The figures of a link: mean, peak, saturation, totals. One card's PCIe link, its NVLinks, or a shared uplink.
+"""The figures of a link: mean, peak, saturation, totals. One card's PCIe link, or its NVLinks together.
 
 Windows of the gauges are CONTRACT's: mean and saturation over 15 s, peak over 60 s. A direction that was not looked
-at in a slot is missing there, not quiet.
+at in a slot is missing there, not quiet. Totals move with every tick; the gauges, whose interval estimate costs more,
+are renewed in turns (`Turn`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.estimate import mean_rate
 from gpumon.analysis.rates import added
-from gpumon.analysis.windows import RX, T0, T1, TX, CardWindows, Window, since
+from gpumon.analysis.windows import RX, T0, T1, TX, Window, since
 from gpumon.model.card import LinkSource
 from gpumon.model.samples import Floats
 from gpumon.model.view import DirectionView, LinkView
@@ -27,116 +28,140 @@ FULL_COVERAGE = frozenset({LinkSource.COUNTER, LinkSource.GPM, LinkSource.FIELD}
 
 
 @dataclass(frozen=True, slots=True)
-class DirectionTotals:
-    """What one direction has added up since the card was first seen."""
+class Seen:
+    """The slots of one tick that looked at one direction: lengths in seconds, bytes, rates; shape (n,) each."""
 
-    bytes_total: float = math.nan
-    observed_bytes: float = 0.0
-    observed_seconds: float = 0.0
-    saturated_seconds: float = 0.0
+    lengths: Floats
+    moved: Floats
+    rates: Floats
+
+    @property
+    def mean(self) -> float:
+        """Return the mean rate in bytes per second; NaN without slots."""
+        return float(self.moved.sum() / self.lengths.sum()) if self.moved.size else math.nan
+
+
+def look(slots: Floats, row: int) -> Seen:
+    """Return what a tick's slots, shape (6, n), saw of one direction, RX or TX."""
+    moved, lengths = slots[row], slots[T1] - slots[T0]
+    missing = np.isnan(moved)
+    if missing.any():
+        moved, lengths = moved[~missing], lengths[~missing]
+    return Seen(lengths, moved, moved / lengths)
 
 
 @dataclass(frozen=True, slots=True)
-class LinkTotals:
-    """Totals of both directions."""
+class LinkPast:
+    """What a link has added up since the card was first seen, its peaks of the last minute, and its newest view."""
 
-    rx: DirectionTotals = field(default_factory=DirectionTotals)
-    tx: DirectionTotals = field(default_factory=DirectionTotals)
-
-
-def slot_rates(slots: Floats, row: int) -> Floats:
-    """Return the rate of each slot that looked at a direction, bytes per second, shape (n,).
-
-    Args:
-        slots: a slot window's samples, shape (6, n).
-        row: RX or TX of `windows`.
-    """
-    seen = ~np.isnan(slots[row])
-    rates: Floats = slots[row][seen] / (slots[T1][seen] - slots[T0][seen])
-    return rates
+    view: LinkView = field(default_factory=LinkView)
+    peaks: tuple[tuple[float, float, float], ...] = ()  # (time, highest rx slot, highest tx slot), one a tick
+    viewed: bool = False
 
 
-def _add(totals: DirectionTotals, slots: Floats, row: int, source: LinkSource, attainable: float) -> DirectionTotals:
-    seen = ~np.isnan(slots[row])
-    if not seen.any():
-        return totals
-    lengths = (slots[T1] - slots[T0])[seen]
-    moved = slots[row][seen]
-    full = moved >= SATURATED_RATIO * attainable * lengths if not math.isnan(attainable) else np.zeros(1, bool)
-    total_bytes = float(moved.sum())
-    return DirectionTotals(
-        bytes_total=added(totals.bytes_total, total_bytes) if source in FULL_COVERAGE else totals.bytes_total,
-        observed_bytes=totals.observed_bytes + total_bytes,
-        observed_seconds=totals.observed_seconds + float(lengths.sum()),
-        saturated_seconds=totals.saturated_seconds + (float(lengths[full].sum()) if full.any() else 0.0),
-    )
-
-
-def add_slots(totals: LinkTotals, slots: Floats, source: LinkSource, attainable: float) -> LinkTotals:
-    """Return the totals with one tick's new slots, shape (6, n)."""
-    return LinkTotals(
-        rx=_add(totals.rx, slots, RX, source, attainable),
-        tx=_add(totals.tx, slots, TX, source, attainable),
-    )
-
-
-def tick_mean(slots: Floats) -> float:
-    """Return the mean rate of one tick's slots, the larger direction, bytes per second; NaN without slots."""
-    means = []
-    for row in (RX, TX):
-        seen = ~np.isnan(slots[row])
-        if seen.any():
-            means.append(float(slots[row][seen].sum() / (slots[T1] - slots[T0])[seen].sum()))
-    return max(means, default=math.nan)
-
-
-def _direction(window: Window, row: int, now_s: float, totals: DirectionTotals, attainable: float) -> DirectionView:
-    base = DirectionView(
-        bytes_total=totals.bytes_total,
-        observed_bytes_total=totals.observed_bytes,
-        observed_seconds_total=totals.observed_seconds,
-        saturated_seconds_total=totals.saturated_seconds,
-    )
-    minute = since(window, now_s - PEAK_S)
-    minute = minute[:, ~np.isnan(minute[row])]
-    if minute.shape[1] == 0:
-        return base
-    rates = minute[row] / (minute[T1] - minute[T0])
-    first = int(np.searchsorted(minute[T1], now_s - MEAN_S, side="right"))
-    recent = minute[:, first:]
-    if recent.shape[1] == 0:
-        return replace(base, peak_bytes_per_second=float(rates.max()), observed_ratio=0.0)
-    mean, half_width = mean_rate(recent[T0], recent[T1], recent[row], (now_s - MEAN_S, now_s))
+def _add(view: DirectionView, seen: Seen, source: LinkSource, attainable: float) -> DirectionView:
+    """Return the view with one tick's slots added to its totals."""
+    if not seen.moved.size:
+        return view
+    moved = float(seen.moved.sum())
+    full = seen.rates >= SATURATED_RATIO * attainable
     return replace(
-        base,
+        view,
+        bytes_total=added(view.bytes_total, moved) if source in FULL_COVERAGE else view.bytes_total,
+        observed_bytes_total=view.observed_bytes_total + moved,
+        observed_seconds_total=view.observed_seconds_total + float(seen.lengths.sum()),
+        saturated_seconds_total=view.saturated_seconds_total + (float(seen.lengths[full].sum()) if full.any() else 0.0),
+    )
+
+
+def _renew(
+    view: DirectionView, slots: Floats, row: int, *, peak: float, now_s: float, attainable: float
+) -> DirectionView:
+    """Return the view with gauges of the last 15 s, from a slot window's samples since then, shape (6, n)."""
+    missing = np.isnan(slots[row])
+    if missing.any():
+        slots = slots[:, ~missing]
+    if slots.shape[1] == 0:
+        return replace(
+            view,
+            bytes_per_second=math.nan,
+            half_width_bytes_per_second=math.nan,
+            peak_bytes_per_second=peak,
+            observed_ratio=math.nan if math.isnan(peak) else 0.0,
+            saturation_ratio=math.nan,
+        )
+    mean, half_width = mean_rate(slots[T0], slots[T1], slots[row], (now_s - MEAN_S, now_s))
+    return replace(
+        view,
         bytes_per_second=mean,
         half_width_bytes_per_second=half_width,
-        peak_bytes_per_second=float(rates.max()),
-        observed_ratio=min(1.0, float((recent[T1] - recent[T0]).sum()) / MEAN_S),
+        peak_bytes_per_second=peak,
+        observed_ratio=min(1.0, float((slots[T1] - slots[T0]).sum()) / MEAN_S),
         saturation_ratio=mean / attainable,
     )
 
 
-def pcie_view(windows: CardWindows, capacity: Capacity, totals: LinkTotals, now_s: float) -> LinkView:
-    """Return the card's PCIe link as outputs show it."""
-    return LinkView(
-        rx=_direction(windows.pcie, RX, now_s, totals.rx, capacity.attainable),
-        tx=_direction(windows.pcie, TX, now_s, totals.tx, capacity.attainable),
-        ceiling_bytes_per_second=capacity.ceiling,
-        attainable_bytes_per_second=capacity.attainable,
-        ceiling_assumed=capacity.assumed,
-        attainable_learned=capacity.learned,
-        narrowest_hop=capacity.narrowest if capacity.narrowest != "card" else "",
-        downtrained=capacity.downtrained,
+def extend(
+    past: LinkPast,
+    window: Window,
+    rx: Seen,
+    tx: Seen,
+    *,
+    source: LinkSource,
+    attainable: float,
+    now_s: float,
+    turn: bool,
+) -> LinkPast:
+    """Return the link's figures after one tick.
+
+    Args:
+        window: the link's slots with this tick's in it.
+        turn: whether the gauges are renewed in this tick.
+    """
+    highest = (
+        now_s,
+        float(rx.rates.max()) if rx.rates.size else math.nan,
+        float(tx.rates.max()) if tx.rates.size else math.nan,
+    )
+    first = 0
+    while first < len(past.peaks) and past.peaks[first][0] <= now_s - PEAK_S:
+        first += 1
+    peaks = (*past.peaks[first:], highest)
+    view_rx = _add(past.view.rx, rx, source, attainable)
+    view_tx = _add(past.view.tx, tx, source, attainable)
+    if turn or not past.viewed:
+        slots = since(window, now_s - MEAN_S)
+        view_rx = _renew(view_rx, slots, RX, peak=_highest(peaks, 1), now_s=now_s, attainable=attainable)
+        view_tx = _renew(view_tx, slots, TX, peak=_highest(peaks, 2), now_s=now_s, attainable=attainable)
+    return LinkPast(replace(past.view, rx=view_rx, tx=view_tx), peaks, viewed=True)
+
+
+def _highest(peaks: tuple[tuple[float, float, float], ...], place: int) -> float:
+    known = [peak[place] for peak in peaks if not math.isnan(peak[place])]
+    return max(known, default=math.nan)
+
+
+def with_capacity(past: LinkPast, capacity: Capacity) -> LinkPast:
+    """Return the figures with the link's capacity as outputs show it."""
+    return replace(
+        past,
+        view=replace(
+            past.view,
+            ceiling_bytes_per_second=capacity.ceiling,
+            attainable_bytes_per_second=capacity.attainable,
+            ceiling_assumed=capacity.assumed,
+            attainable_learned=capacity.learned,
+            narrowest_hop=capacity.narrowest if capacity.narrowest != "card" else "",
+            downtrained=capacity.downtrained,
+        ),
     )
 
 
-def nvlink_view(windows: CardWindows, usable: float, totals: LinkTotals, now_s: float) -> LinkView:
-    """Return the card's NVLinks together. `usable` is bytes per second of one direction, all active links."""
-    return LinkView(
-        rx=_direction(windows.nvlink, RX, now_s, totals.rx, usable),
-        tx=_direction(windows.nvlink, TX, now_s, totals.tx, usable),
-        ceiling_bytes_per_second=usable,
-        attainable_bytes_per_second=usable,
-        ceiling_assumed=False,
+def with_usable(past: LinkPast, usable: float) -> LinkPast:
+    """Return the figures of NVLinks, whose usable rate the driver states; bytes per second of one direction."""
+    return replace(
+        past,
+        view=replace(
+            past.view, ceiling_bytes_per_second=usable, attainable_bytes_per_second=usable, ceiling_assumed=False
+        ),
     )

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from gpumon.analysis.activity import Levels
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.changes import Marks
+from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.host import HostPast
 from gpumon.analysis.hysteresis import Standing
-from gpumon.analysis.links import LinkTotals
+from gpumon.analysis.links import LinkPast
+from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.stillness import Stillness
 from gpumon.analysis.throttling import ThrottlePast
 from gpumon.analysis.windows import CardWindows
@@ -26,12 +28,13 @@ class CardMemory:
 
     windows: CardWindows = field(default_factory=CardWindows)
     capacity: Capacity = field(default_factory=Capacity)
-    pcie_totals: LinkTotals = field(default_factory=LinkTotals)
-    nvlink_totals: LinkTotals = field(default_factory=LinkTotals)
+    pcie: LinkPast = field(default_factory=LinkPast)
+    nvlink: LinkPast = field(default_factory=LinkPast)
     levels: Levels = field(default_factory=Levels)
     throttle: ThrottlePast = field(default_factory=ThrottlePast)
     last_mean: float = math.nan  # traffic of the newest tick, busier direction, bytes per second
     up: bool = False
+    busy: bool = False
     last_seen_s: float = math.nan
 
 
@@ -41,6 +44,8 @@ class JobMemory:
 
     marks: Marks = field(default_factory=Marks)
     host: HostPast = field(default_factory=HostPast)
+    looks: Mapping[str, CardEvidence] = field(default_factory=dict)  # by uuid: the newest evidence of each card
+    period: PeriodPast = field(default_factory=PeriodPast)
     still: Stillness = field(default_factory=Stillness)
     standing: Standing = field(default_factory=Standing)
     verdict: Verdict = field(default_factory=Verdict)

@@ -6,13 +6,14 @@ raw peak of a training run is its checkpoint cycle. A period explains a spectrum
 among those that explain it, the shortest wins. Only the winning peak is refined by Lomb-Scargle on the real times: at
 10 Hz a period of 0.467 s never falls on the grid, and a correlation over lags would say 1.4 s.
 
-A number is given only where two signals, or two halves of the cards or of the time, agree.
+A number is given only where two signals agree, or where one gives it again and again.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,6 +32,8 @@ EXPLAINED = 0.45  # of the power that stands out from the floor
 NEARLY = 0.7  # of what the best base explains: then the shorter period is the step and the rest is its envelope
 FLOOR = 5.0  # times the median of the spectrum stands out
 AGREE = 0.03
+KEPT = 5  # estimates of each signal, 12 s apart
+AGAIN = 3  # of them must agree where only one signal tells
 REFINE = 21  # frequencies tried around the winner
 
 
@@ -38,7 +41,6 @@ REFINE = 21  # frequencies tried around the winner
 class Signal:
     """One kind of samples of all cards: times and values, shape (n,), and how often the source renews them."""
 
-    name: str
     cards: tuple[tuple[Floats, Floats], ...]
     refresh_s: float
 
@@ -110,9 +112,7 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     inner = above[1:-1]
     tops = np.flatnonzero((inner > 0) & (inner >= above[:-2]) & (inner > above[2:])) + 1
     tops = tops[np.argsort(above[tops])[-PEAKS:]]
-    bases = [
-        _peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS
-    ]
+    bases = [_peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS]
     tried = [(base, _explained(above, base)) for base in bases if _possible(base, first, step_hz, shortest_s)]
     most = max((share for _, share in tried), default=0.0)
     if most < EXPLAINED:
@@ -125,12 +125,12 @@ def _possible(base: float, first: int, step_hz: float, shortest_s: float) -> boo
 
 
 def _explained(above: Floats, base: float) -> float:
-    """Return the share of the standing-out power on the multiples of a base, less what so many teeth catch by chance."""
+    """Return the share of the standing-out power on a base's multiples, less what so many teeth catch by chance."""
     teeth = np.rint(base * np.arange(1, int((above.size - TOOTH - 1) / base) + 1)).astype(np.intp)
     summed = np.cumsum(np.concatenate(([0.0], above)))
     caught = float((summed[teeth + TOOTH + 1] - summed[teeth - TOOTH]).sum()) / float(summed[-1])
     chance = min(1.0, (2 * TOOTH + 1) * teeth.size / above.size)
-    return (caught - chance) / max(1.0 - chance, 1e-6)
+    return float((caught - chance) / max(1.0 - chance, 1e-6))
 
 
 def _peak_place(spectrum: Floats, top: int) -> float:
@@ -152,9 +152,9 @@ def _refined(grid: _Grid, hertz: float) -> float:
     return float(tried[int(power.argmax())])
 
 
-def of_signal(signal: Signal, cards: slice = slice(None)) -> float:
-    """Return the period of one signal over some of the cards, seconds; NaN where none is clear."""
-    grid = _grid(signal.cards[cards])
+def of_signal(signal: Signal) -> float:
+    """Return the period of one signal, seconds; NaN where none is clear."""
+    grid = _grid(signal.cards)
     if grid is None:
         return math.nan
     shortest_s = max(3.0 * grid.pace_s, 2.0 * signal.refresh_s)
@@ -162,26 +162,32 @@ def of_signal(signal: Signal, cards: slice = slice(None)) -> float:
     return math.nan if math.isnan(hertz) else 1.0 / _refined(grid, hertz)
 
 
-def _half_of_the_time(signal: Signal) -> Signal:
-    return Signal(signal.name, tuple((t[t.size // 2 :], v[v.size // 2 :]) for t, v in signal.cards), signal.refresh_s)
+@dataclass(frozen=True, slots=True)
+class PeriodPast:
+    """The newest estimates of each signal, oldest first, and what they say together."""
+
+    began_s: float = math.nan  # the regime they belong to
+    estimates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # seconds; NaN where none was clear
+    step_s: float = math.nan
 
 
-def find(signals: tuple[Signal, ...]) -> float:
-    """Return the period of the job's work in seconds; NaN where it is not clear."""
-    found = {signal.name: of_signal(signal) for signal in signals}
-    known = [(name, period) for name, period in found.items() if not math.isnan(period)]
-    for number, (_, period) in enumerate(known):
-        for _, other in known[number + 1 :]:
+def extend(past: PeriodPast, name: str, estimate: float, began_s: float) -> PeriodPast:
+    """Return the past with one more estimate of a signal; a new regime forgets the old ones."""
+    known = past.estimates if past.began_s == began_s else {}
+    estimates = {**known, name: (*known.get(name, ()), estimate)[-KEPT:]}
+    return PeriodPast(began_s, estimates, _agreed(estimates))
+
+
+def _agreed(estimates: Mapping[str, tuple[float, ...]]) -> float:
+    """Return the period that two signals give at once, or one gives again and again; NaN where neither does."""
+    newest = [found[-1] for found in estimates.values() if found and not math.isnan(found[-1])]
+    for number, period in enumerate(newest):
+        for other in newest[number + 1 :]:
             if abs(period - other) <= AGREE * period:
                 return (period + other) / 2
-    for signal in signals:
-        period = found[signal.name]
-        if math.isnan(period):
-            continue
-        if len(signal.cards) >= 4:
-            halves = (of_signal(signal, slice(0, None, 2)), of_signal(signal, slice(1, None, 2)))
-        else:
-            halves = (of_signal(_half_of_the_time(signal)), period)
-        if all(abs(half - period) <= AGREE * period for half in halves):
-            return period
+    for found in estimates.values():
+        if found and not math.isnan(found[-1]):
+            alike = [period for period in found if abs(period - found[-1]) <= AGREE * found[-1]]
+            if len(alike) >= AGAIN:
+                return sum(alike) / len(alike)
     return math.nan

@@ -33,6 +33,7 @@ def extend(past: ThrottlePast, tick: CardTick, now_s: float) -> ThrottlePast:
         grown = seconds - past.counters.get(reason, math.nan)
         if grown >= 0.0:
             shares[reason] = min(1.0, grown / span_s)
+    shares = {reason: share for reason, share in shares.items() if share > 0.0}
     ticks = (*past.ticks, (now_s, span_s, shares))
     first = 0
     while len(ticks) - first > KEEP_TICKS and ticks[first][0] < now_s - KEEP_S:

@@ -1,7 +1,7 @@
 """The last minute of a card's samples: bounded, immutable, cheap to extend.
 
-A window is one array per tick. Extending it copies a tuple of at most a few dozen references; the samples are joined
-only when a question is asked, for the span that is asked about.
+Extending a window copies a tuple of at most a dozen references; the samples are joined only when a question is asked,
+for the span that is asked about.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from gpumon.model.card import LinkSource, PowerKind
 from gpumon.model.samples import CardTick, Floats, LinkSlots, Series
 
 SPAN_S = 60.0  # the longest window any judgement uses
-# Logs of other tools bring one sample in 1 to 30 s: a minute of them is nothing, so the newest ticks stay.
-KEEP_TICKS = 12
+BLOCK_TICKS = 8
+# Logs of other tools bring one sample in 1 to 30 s: a minute of them is nothing, so two blocks of ticks stay.
+KEEP_BLOCKS = 2
 # More samples a tick than this are thinned: 50 Hz rings and 20 ms slots stay whole, a runaway source does not.
 MAX_SAMPLES_PER_TICK = 128
 
@@ -42,43 +43,45 @@ T1, T0, RX, TX, SLOT_POWER, SLOT_MEMORY = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Samples of the last minute. Each chunk has shape (rows, n) and is one tick; row 0 is monotonic seconds."""
+    """Samples of the last minute, oldest first; row 0 is monotonic seconds.
+
+    Eight ticks at a time are joined to a block, so that joining the whole minute is a dozen copies and not sixty.
+    """
 
     rows: int
-    chunks: tuple[Floats, ...] = ()
+    blocks: tuple[Floats, ...] = ()  # shape (rows, n) each: eight ticks
+    ticks: tuple[Floats, ...] = ()  # shape (rows, n) each: one tick, fewer than eight of them
 
 
 def push(window: Window, chunk: Floats, now_s: float, span_s: float = SPAN_S) -> Window:
     """Return the window with one more tick's samples, shape (rows, n), and without what is older than the span."""
     if chunk.shape[1] == 0:
-        return _trimmed(window, window.chunks, now_s, span_s)
+        return window
     if chunk.shape[1] > MAX_SAMPLES_PER_TICK:
         chunk = chunk[:, np.linspace(0, chunk.shape[1] - 1, MAX_SAMPLES_PER_TICK).astype(np.intp)]
-    return _trimmed(window, (*window.chunks, chunk), now_s, span_s)
-
-
-def _trimmed(window: Window, chunks: tuple[Floats, ...], now_s: float, span_s: float) -> Window:
+    ticks = (*window.ticks, chunk)
+    if len(ticks) < BLOCK_TICKS:
+        return Window(window.rows, window.blocks, ticks)
+    blocks = (*window.blocks, np.concatenate(ticks, axis=1))
     first = 0
-    while len(chunks) - first > KEEP_TICKS and chunks[first][0, -1] < now_s - span_s:
+    while len(blocks) - first > KEEP_BLOCKS and blocks[first][0, -1] < now_s - span_s:
         first += 1
-    return Window(window.rows, chunks[first:]) if first or chunks is not window.chunks else window
+    return Window(window.rows, blocks[first:])
 
 
 def since(window: Window, from_s: float) -> Floats:
     """Return the samples later than from_s as one array of shape (rows, n), oldest first."""
-    first = len(window.chunks)
-    while first > 0 and window.chunks[first - 1][0, -1] > from_s:
+    chunks = (*window.blocks, *window.ticks)
+    first = len(chunks)
+    while first > 0 and chunks[first - 1][0, -1] > from_s:
         first -= 1
-    if first == len(window.chunks):
+    if first == len(chunks):
         return np.empty((window.rows, 0))
-    joined = np.concatenate(window.chunks[first:], axis=1)
-    start = int(np.searchsorted(joined[0], from_s, side="right"))
-    return joined[:, start:]
-
-
-def newest_s(window: Window) -> float:
-    """Return the time of the newest sample; minus infinity when there is none."""
-    return float(window.chunks[-1][0, -1]) if window.chunks else -np.inf
+    oldest = chunks[first]
+    start = int(oldest[0].searchsorted(from_s, side="right"))
+    if first == len(chunks) - 1:
+        return oldest[:, start:]
+    return np.concatenate((oldest[:, start:], *chunks[first + 1 :]), axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +101,40 @@ class CardWindows:
 
 
 def _slots(slots: LinkSlots) -> Floats:
+    rows = np.full((6, slots.t1_s.size), np.nan)
     if slots.t1_s.size == 0:
-        return np.empty((6, 0))
-    missing = np.full(slots.t1_s.size, np.nan)
-    power = slots.power_watts if slots.power_watts.size else missing
-    memory = slots.memory_controller_ratio if slots.memory_controller_ratio.size else missing
-    return np.stack((slots.t1_s, slots.t0_s, slots.rx_bytes, slots.tx_bytes, power, memory))
+        return rows
+    rows[T1], rows[T0], rows[RX], rows[TX] = slots.t1_s, slots.t0_s, slots.rx_bytes, slots.tx_bytes
+    if slots.power_watts.size:
+        rows[SLOT_POWER] = slots.power_watts
+    if slots.memory_controller_ratio.size:
+        rows[SLOT_MEMORY] = slots.memory_controller_ratio
+    return rows
 
 
 def _series(series: Series) -> Floats:
-    return np.stack((series.t_s, series.value)) if series.t_s.size else np.empty((2, 0))
+    rows = np.empty((2, series.t_s.size))
+    rows[0], rows[1] = series.t_s, series.value
+    return rows
 
 
-def extend(windows: CardWindows, tick: CardTick, now_s: float) -> CardWindows:
-    """Return the card's windows with one more tick. A card that did not answer adds nothing."""
-    if not tick.up:
-        return windows
+@dataclass(frozen=True, slots=True)
+class NewSlots:
+    """The slots one tick added, shape (6, n)."""
+
+    pcie: Floats
+    nvlink: Floats
+
+
+def extend(windows: CardWindows, tick: CardTick, now_s: float) -> tuple[CardWindows, NewSlots]:
+    """Return the windows of a card that answered with one more tick, and the slots it added."""
     readings = tick.readings
-    scalars = np.array([[now_s], *([readings.get(key, np.nan)] for key in SCALARS)])
+    scalars = np.array([now_s, *(readings.get(key, np.nan) for key in SCALARS)])[:, np.newaxis]
     power = _series(tick.power)
-    return CardWindows(
-        pcie=push(windows.pcie, _slots(tick.pcie), now_s),
-        nvlink=push(windows.nvlink, _slots(tick.nvlink), now_s),
+    new = NewSlots(_slots(tick.pcie), _slots(tick.nvlink))
+    grown = CardWindows(
+        pcie=push(windows.pcie, new.pcie, now_s),
+        nvlink=push(windows.nvlink, new.nvlink, now_s),
         power=push(windows.power, power, now_s),
         utilization=push(windows.utilization, _series(tick.utilization), now_s),
         memory_controller=push(windows.memory_controller, _series(tick.memory_controller), now_s),
@@ -129,14 +144,10 @@ def extend(windows: CardWindows, tick: CardTick, now_s: float) -> CardWindows:
         nvlink_source=tick.nvlink.source if tick.nvlink.t1_s.size else windows.nvlink_source,
         power_kind=tick.power_kind if power.shape[1] else windows.power_kind,
     )
-
-
-def scalar(windows: CardWindows, key: str, from_s: float) -> Floats:
-    """Return the readings of one scalar since a time, oldest first; NaN where a tick lacked it."""
-    row: Floats = since(windows.scalars, from_s)[SCALAR_ROW[key]]
-    return row
+    return grown, new
 
 
 def latest(windows: CardWindows, key: str) -> float:
     """Return the newest reading of one scalar, NaN when missing."""
-    return float(windows.scalars.chunks[-1][SCALAR_ROW[key], -1]) if windows.scalars.chunks else np.nan
+    chunks = windows.scalars.ticks or windows.scalars.blocks
+    return float(chunks[-1][SCALAR_ROW[key], -1]) if chunks else np.nan

@@ -16,12 +16,14 @@ from gpumon.jobs.facts import Facts, Key
 from gpumon.jobs.memory import Memory
 from gpumon.jobs.occupancy import Occupancy
 from gpumon.model.job import Job, JobKind
-from gpumon.model.samples import Tick
+from gpumon.model.samples import CardTick, Tick
 from gpumon.model.settings import Settings
 
 READ_PER_TICK = 32
 # A card that works while the driver lists nobody on it: shorter, and it is a process that the list has not caught.
 BUSY_ALONE_S = 10.0
+# A CUDA context takes 300 to 500 MiB of card memory (426 MiB each in a published listing); an unused card 1 to 124 MiB.
+CONTEXT_BYTES = 256 * 2**20
 
 
 def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, tuple[Job, ...]]:
@@ -81,8 +83,13 @@ def _busy_alone(memory: Memory, tick: Tick) -> dict[str, float]:
     return {
         card.uuid: memory.busy_alone.get(card.uuid, tick.mono_s)
         for card in tick.card_ticks
-        if not card.processes and occupancy.is_busy(card)
+        if not card.processes and (occupancy.is_busy(card) or _holds_context(card))
     }
+
+
+def _holds_context(card: CardTick) -> bool:
+    """Return True where no list can be had (another tool's log) and the memory in use says that somebody is there."""
+    return card.processes is None and card.up and card.reading("memory_used_bytes") >= CONTEXT_BYTES
 
 
 def _read(memory: Memory, tick: Tick) -> tuple[dict[Key, Facts], dict[int, Facts], frozenset[int]]:

@@ -11,39 +11,61 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.analysis.rates import added
-from gpumon.model.job import Job, JobCard
+from gpumon.model.job import Job, JobCard, JobKind
 from gpumon.model.samples import CardTick
 from gpumon.model.verdict import TIME_STATES, JobClass, Verdict
 from gpumon.model.view import JobView
 from gpumon.pipeline.cards import CardCounters
 
 ENDED_STAYS_S = 300.0
+# A job known by its busy cards only ends when they have not worked for so long; a checkpoint takes 15 to 60 s.
+NAMELESS_STAYS_S = 120.0
 ENERGY = "energy_joules"
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """One job's account. `seen` is when its cards' energy was last read, by uuid."""
+    """One job's account."""
 
     job: Job
     ended_s: float = math.nan
+    worked_s: float = math.nan  # when it was last seen by the attribution
     energy_joules: float = math.nan
     energy_levels: Mapping[str, float] = field(default_factory=dict)  # uuid -> card total at the last tick
     class_seconds: Mapping[str, float] = field(default_factory=lambda: {kind.value: 0.0 for kind in JobClass})
     time_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def with_lost_cards(job: Job, before: Job | None, ticks: Mapping[str, CardTick]) -> Job:
-    """Return the job with the cards it held that no longer answer."""
+def with_held_cards(job: Job, before: Job | None, ticks: Mapping[str, CardTick]) -> Job:
+    """Return the job with the cards it holds although nothing of it is seen on them.
+
+    A card that no longer answers stays with its job. A job whose processes nobody can name (another tool's log, a
+    container without host pids) is known by its busy cards only: one that stops for a while still belongs to it, or
+    the card everybody waits for would be the one that is missing.
+    """
     if before is None:
         return job
     present = {card.uuid for card in job.cards}
-    lost = tuple(
-        replace(card, used=False, memory_bytes=math.nan, sm_ratio=math.nan)
+    nameless = job.kind is JobKind.UNATTRIBUTED
+    held = tuple(
+        card if nameless else replace(card, used=False, memory_bytes=math.nan, sm_ratio=math.nan)
         for card in before.cards
-        if card.uuid not in present and (card.uuid not in ticks or not ticks[card.uuid].up)
+        if card.uuid not in present and (nameless or card.uuid not in ticks or not ticks[card.uuid].up)
     )
-    return replace(job, cards=job.cards + lost) if lost else job
+    return replace(job, cards=job.cards + held) if held else job
+
+
+def with_nameless(jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], now_s: float) -> tuple[Job, ...]:
+    """Return the jobs with the one nobody can name, for a while after its last card stopped working."""
+    if any(job.kind is JobKind.UNATTRIBUTED for job in jobs):
+        return jobs
+    return jobs + tuple(
+        account.job
+        for account in ledgers.values()
+        if account.job.kind is JobKind.UNATTRIBUTED
+        and math.isnan(account.ended_s)
+        and now_s - account.worked_s < NAMELESS_STAYS_S
+    )
 
 
 def _lost(job: Job, ticks: Mapping[str, CardTick]) -> int:
@@ -51,11 +73,9 @@ def _lost(job: Job, ticks: Mapping[str, CardTick]) -> int:
     return sum(1 for uuid in uuids if uuid not in ticks or not ticks[uuid].up)
 
 
-def charge(
-    before: Ledger | None, job: Job, verdict: Verdict, counters: Mapping[str, CardCounters], span_s: float
-) -> Ledger:
+def charge(account: Ledger, verdict: Verdict, counters: Mapping[str, CardCounters], span_s: float) -> Ledger:
     """Return the job's account after one tick of `span_s` seconds under a verdict."""
-    account = replace(before, job=job, ended_s=math.nan) if before is not None else Ledger(job)
+    job = account.job
     energy, levels = account.energy_joules, {}
     for card in job.cards:
         total = counters[card.uuid].totals.get(ENERGY) if card.uuid in counters else None

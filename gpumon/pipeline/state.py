@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpumon import analysis
+from gpumon import analysis, jobs
 from gpumon.analysis import AnalysisMemory
 from gpumon.model.verdict import Interval
 from gpumon.model.view import NodeView
-from gpumon.pipeline.attribution import JobsMemory, initial_jobs_memory
 from gpumon.pipeline.cards import CardCounters
 from gpumon.pipeline.ledger import Ledger
 
@@ -21,7 +20,7 @@ class State:
 
     view: NodeView | None = None
     analysis: AnalysisMemory = field(default_factory=analysis.initial_memory)
-    jobs: JobsMemory = field(default_factory=initial_jobs_memory)
+    jobs: jobs.Memory = field(default_factory=jobs.initial_memory)
     cards: Mapping[str, CardCounters] = field(default_factory=dict)  # by uuid
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # by gpu_job, running and ended
     intervals: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)  # by gpu_job

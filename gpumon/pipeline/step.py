@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpumon import analysis
+from gpumon.jobs import attribute
 from gpumon.model.job import Job
 from gpumon.model.samples import CardTick, Tick
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import Interval, Verdict
 from gpumon.model.view import CardView, JobView, LinkView, NodeView
 from gpumon.pipeline import cards, ledger
-from gpumon.pipeline.attribution import attribute
 from gpumon.pipeline.cards import CardCounters
 from gpumon.pipeline.intervals import extend
 from gpumon.pipeline.ledger import Ledger
@@ -50,13 +50,18 @@ def _charge(
     found: analysis.Analysis,
     counters: Mapping[str, CardCounters],
     *,
+    seen: frozenset[str],
     now_s: float,
     span_s: float,
 ) -> dict[str, Ledger]:
-    """Return the accounts of running jobs and of those that ended less than five minutes ago."""
+    """Return the accounts of running jobs and of those that ended less than five minutes ago.
+
+    Args:
+        seen: names of the jobs that the attribution saw in this tick.
+    """
     running = {
         job.gpu_job: ledger.charge(
-            state.ledgers.get(job.gpu_job), job, found.verdicts.get(job.gpu_job, Verdict()), counters, span_s
+            _opened(state, job, seen, now_s), found.verdicts.get(job.gpu_job, Verdict()), counters, span_s
         )
         for job in jobs
     }
@@ -66,6 +71,13 @@ def _charge(
         if name not in running and not now_s - account.ended_s >= ledger.ENDED_STAYS_S
     }
     return {**running, **ended}
+
+
+def _opened(state: State, job: Job, seen: frozenset[str], now_s: float) -> Ledger:
+    """Return the job's account as it stands at the beginning of this tick; a job that comes back goes on counting."""
+    before = state.ledgers.get(job.gpu_job, Ledger(job))
+    worked_s = now_s if job.gpu_job in seen else before.worked_s
+    return replace(before, job=job, ended_s=math.nan, worked_s=worked_s)
 
 
 def _extend_intervals(
@@ -93,10 +105,14 @@ def step(state: State, tick: Tick, settings: Settings) -> State:
     ticks: dict[str, CardTick] = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
 
     jobs_memory, attributed = attribute(state.jobs, tick, settings)
-    jobs = tuple(ledger.with_lost_cards(job, _job_before(state, job.gpu_job), ticks) for job in attributed)
+    seen = frozenset(job.gpu_job for job in attributed)
+    jobs = tuple(
+        ledger.with_held_cards(job, _job_before(state, job.gpu_job), ticks)
+        for job in ledger.with_nameless(attributed, state.ledgers, now_s)
+    )
     memory, found = analysis.analyse(state.analysis, tick, jobs, settings)
     counters = _count_cards(state, tick, span_s)
-    ledgers = _charge(state, jobs, found, counters, now_s=now_s, span_s=span_s)
+    ledgers = _charge(state, jobs, found, counters, seen=seen, now_s=now_s, span_s=span_s)
     job_views: tuple[JobView, ...] = tuple(
         ledger.ended_view(account)
         if not math.isnan(account.ended_s)

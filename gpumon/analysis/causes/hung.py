@@ -24,7 +24,7 @@ def card_stands_still(card: CardEvidence) -> bool:
     """Return True where a kernel is resident and nothing else happens. Missing witnesses do not count as still."""
     return (
         card.utilization >= BUSY
-        and card.power_spread <= FLAT_SHARE * card.power_mean
+        and card.power.spread <= FLAT_SHARE * card.power_mean
         and card.power_mean <= LOW_SHARE * card.power_limit
         and (card.memory_controller <= MEMORY_UNTOUCHED or card.dram_active <= MEMORY_UNTOUCHED)
         and card.pcie.quiet

@@ -14,7 +14,8 @@ import math
 from gpumon.analysis.case import Case, Suspicion, mean_of, percent
 from gpumon.model.verdict import JobClass
 
-QUIET_UTILIZATION = 0.02
+QUIET_UTILIZATION = 0.05  # mean of a window that may begin with the last kernels
+LATE_UTILIZATION = 0.005  # of its second half
 HOST_WORKS_CPUS = 0.5  # half a core all the time is more than a waiting process's heartbeat
 HOST_WORKS_BYTES = 20e6  # bytes per second from or to disk
 SHORTEST_S = 15.0  # without host figures a shorter gap may still be a step
@@ -31,8 +32,11 @@ def host_works(case: Case) -> bool:
 
 def without_kernels(case: Case) -> bool:
     """Return True where no card ran a kernel and no link moved anything to speak of."""
-    if not case.cards or any(not card.utilization <= QUIET_UTILIZATION for card in case.cards):
+    if not case.cards:
         return False
+    for card in case.cards:
+        if not card.utilization <= QUIET_UTILIZATION or not card.late_utilization <= LATE_UTILIZATION:
+            return False
     return all(card.pcie.quiet for card in case.cards if card.pcie.known)
 
 
