@@ -37,7 +37,7 @@ body{margin:0;background:#f4f6f9;color:#1c2430;font:15px/1.5 system-ui,"Noto San
 main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:24px;line-height:1.25;margin:0 0 18px}
 h2{font-size:17px;margin:0 0 10px}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(190px,1fr));gap:12px;margin-bottom:18px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(160px,1fr));gap:12px;margin-bottom:18px}
 .tile{background:#fff;border-radius:10px;padding:14px 16px;border-top:6px solid var(--c);box-shadow:0 1px 3px #1c243022}
 .tile span{display:block;color:#5a6473;font-size:13px}
 .tile strong{display:block;font-size:21px;line-height:1.2;margin:3px 0 6px;color:var(--c)}

@@ -32,6 +32,8 @@ ONCE_A_STEP = (Strategy.DDP, Strategy.ZERO1)
 WIDE_SPREAD = 3.0
 # The platform named where NVLink is the answer: the most rented one.
 PLATFORM_CARD = "h100-sxm"
+# Not the training that was asked for, but what many who ask for it need.
+OTHER_TASK = ("lora", "qlora")
 
 Key = Literal[
     "accumulate",
@@ -61,13 +63,19 @@ class Remedy:
 
 
 def remedies(answer: Plan) -> tuple[Remedy, ...]:
-    """Return the changes worth making, most useful first; empty where nothing needs changing."""
+    """Return the changes worth making; empty where nothing needs changing.
+
+    First those that leave the task as it is, the largest gain first; then other tasks, other counts, other machines.
+    """
     if answer.request.trains:
-        found = [_other_layout(answer), _accumulate(answer), *_less_memory(answer), _larger_batch(answer)]
+        memory = _less_memory(answer)
+        same = [_other_layout(answer), _accumulate(answer), _larger_batch(answer), *memory]
     else:
-        found = [_other_layout(answer), _quantise(answer), _fewer_requests(answer), _one_user(answer)]
-    found += [_fewer_cards(answer), _more_cards(answer), _platform(answer), _measure(answer)]
-    return tuple(remedy for remedy in found if remedy is not None)
+        same = [_other_layout(answer), _quantise(answer), _fewer_requests(answer)]
+    found = [remedy for remedy in same if remedy is not None]
+    found.sort(key=lambda remedy: (remedy.key in OTHER_TASK, -remedy.option.throughput.typical))
+    rest = (_one_user(answer), _fewer_cards(answer), _more_cards(answer), _platform(answer), _measure(answer))
+    return (*found, *(remedy for remedy in rest if remedy is not None))
 
 
 def _other_layout(answer: Plan) -> Remedy | None:
@@ -161,7 +169,7 @@ def _one_user(answer: Plan) -> Remedy | None:
     """The layout in which a single request is answered fastest, where that is clearly faster than in the chosen one."""
     chosen = answer.chosen
     fitting = [option for option in answer.options if option.memory.fits]
-    if not answer.fits or len(fitting) < 2:
+    if not answer.fits or answer.request.trains:
         return None
     fastest = max(fitting, key=lambda option: option.lone_tokens_per_second or 0.0)
     clearly = (fastest.lone_tokens_per_second or 0.0) > (chosen.lone_tokens_per_second or 0.0) * WORTH_ADVISING

@@ -13,7 +13,7 @@ from gpumon.plan.request import CARDS_PER_NODE, GROUPED, Strategy
 from gpumon.plan.shapes import find_card
 from gpumon.plan.signals import HEAVY_RATIO, Signal, signals
 from gpumon.plan.units import number, percent, rate, size, throughput
-from gpumon.plan.wording import Language, cards_name, layout_name, path_name, say, say_shortly
+from gpumon.plan.wording import Language, brief_name, cards_name, layout_name, path_name, say, say_shortly
 
 # Efficiency from which all cards are worth their price, and below which not even half of them work.
 WORTH_RATIO, PARTLY_RATIO = 0.8, 0.5
@@ -89,6 +89,7 @@ def _fit(answer: Plan, language: Language) -> Sentence:
         "capacity": size(memory.capacity_bytes),
         "spare": size(memory.capacity_bytes - memory.total_bytes),
         "layout": layout_name(chosen.layout, trains, language),
+        "brief": brief_name(chosen.layout, trains, language),
         "cards": f"{answer.request.cards}x {answer.request.card.name}",
     }
     if memory.tight:
@@ -104,22 +105,29 @@ def _fit(answer: Plan, language: Language) -> Sentence:
 
 def _layout(answer: Plan, language: Language) -> Sentence:
     request, chosen = answer.request, answer.chosen
-    name = layout_name(chosen.layout, request.trains, language)
-    if advised_against(answer):
-        path = path_name(link_path(request, _members(chosen.layout)), language)
-        key = "link_bound" if request.strategy is None else "advised_against"
-        return _sentence("layout", key, "bad", language, layout=name, share=percent(chosen.link_ratio), path=path)
-    if request.strategy is None:
-        return _sentence("layout", "layout", "good", language, layout=name)
     other = best(list(answer.options))
-    if other.throughput.typical <= chosen.throughput.typical * WORTH_ADVISING:
-        return _sentence("layout", "asked_layout", "good", language, layout=name)
+    better = other.memory.fits and other.throughput.typical > chosen.throughput.typical * WORTH_ADVISING
     figures = {
-        "layout": name,
+        "layout": layout_name(chosen.layout, request.trains, language),
+        "brief": brief_name(chosen.layout, request.trains, language),
         "other": layout_name(other.layout, request.trains, language),
+        "better": brief_name(other.layout, request.trains, language),
         "change": change(other, chosen),
+        "share": percent(chosen.link_ratio),
+        "path": path_name(link_path(request, _members(chosen.layout)), language),
     }
-    return _sentence("layout", "asked_slower", "caution", language, **figures)
+    key, level = _layout_key(advised_against(answer), request.strategy is not None, better)
+    return _sentence("layout", key, level, language, **figures)
+
+
+def _layout_key(heavy: bool, asked: bool, better: bool) -> tuple[str, Level]:
+    if heavy and asked:
+        return ("advised_other" if better else "advised_against"), "bad"
+    if heavy:
+        return "link_bound", "bad"
+    if asked and better:
+        return "asked_slower", "caution"
+    return ("asked_layout" if asked else "layout"), "good"
 
 
 def _members(layout: Layout) -> int:
@@ -168,6 +176,7 @@ def _worth(answer: Plan, language: Language) -> Sentence:
         "cards": cards_name(cards, language),
         "equal": f"{efficiency.typical * cards:.1f}",
         "paid": str(cards),
+        "load": "" if answer.request.trains else say("load", language, requests=str(answer.request.concurrency)),
         "low": f"{efficiency.low * cards:.1f}",
         "high": f"{efficiency.high * cards:.1f}",
     }

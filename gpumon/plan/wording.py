@@ -34,17 +34,21 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "Do not rent these cards for this job as asked.",
         "按这个需求，不要租这些卡。",
     ),
+    "load": (
+        " for {requests} requests in flight",
+        "{requests} 个并发请求下，",
+    ),
     "worth": (
-        "Worth it: {cards} do the work of {equal} ({low} to {high}).",
-        "划算：{cards} 相当于 {equal} 张的算力（{low} 到 {high}）。",
+        "Worth it: {cards} do the work of {equal} ({low} to {high}){load}.",
+        "划算：{load}{cards} 相当于 {equal} 张的算力（{low} 到 {high}）。",
     ),
     "partly_worth": (
-        "Partly worth it: {cards} do the work of {equal} ({low} to {high}).",
-        "部分划算：{cards} 相当于 {equal} 张的算力（{low} 到 {high}）。",
+        "Partly worth it: {cards} do the work of {equal} ({low} to {high}){load}.",
+        "部分划算：{load}{cards} 相当于 {equal} 张的算力（{low} 到 {high}）。",
     ),
     "not_worth": (
-        "Not worth it: {cards} do the work of {equal} ({low} to {high}); you pay for {cards}.",
-        "不划算：{cards} 只相当于 {equal} 张的算力（{low} 到 {high}），却要付 {cards} 的钱。",
+        "Not worth it: {cards} do the work of {equal} ({low} to {high}){load}; you pay for {cards}.",
+        "不划算：{load}{cards} 只相当于 {equal} 张的算力（{low} 到 {high}），却要付 {cards} 的钱。",
     ),
     "slower": (
         "Adding cards makes it slower: {fewer} give more than {cards}.",
@@ -130,6 +134,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{layout} works, but {other} gives {change}.",
         "{layout} 可行，但 {other} 为 {change}。",
     ),
+    "advised_other": (
+        "Advised against: {layout} waits for links {share} of the time, over {path}; {other} gives {change}.",
+        "不建议：{layout} 有 {share} 的时间在等链路（经 {path}）；{other} 为 {change}。",
+    ),
     "link_bound": (
         "Links rule it: {layout}, the best that fits, waits for them {share} of the time, over {path}.",
         "受链路限制：装得下的最佳方式 {layout} 仍有 {share} 的时间在等链路（经 {path}）。",
@@ -139,8 +147,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "租 1 张卡即可。",
     ),
     "rent_all": (
-        "Rent {most}: each card adds its worth.",
-        "租 {most}：每加一张卡都有相应收益。",
+        "Rent {most}: fewer give no more for the money.",
+        "租 {most}：更少的卡也不会更划算。",
     ),
     "rent_needed": (
         "All {most} are needed: fewer do not hold it.",
@@ -181,13 +189,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
 SHORT: dict[str, tuple[str, str]] = {
     "fits": ("Yes", "装得下"),
     "tight": ("Barely", "勉强"),
-    "asked_does_not_fit": ("Not as {layout}", "{layout} 装不下"),
+    "asked_does_not_fit": ("Not as {brief}", "{brief} 装不下"),
     "nothing_fits": ("No", "装不下"),
-    "layout": ("{layout}", "{layout}"),
-    "asked_layout": ("{layout}", "{layout}"),
-    "asked_slower": ("Better: {other}", "改用 {other}"),
-    "advised_against": ("Not {layout}", "不用 {layout}"),
-    "link_bound": ("{layout}, but links rule it", "{layout}，受链路限制"),
+    "layout": ("{brief}", "{brief}"),
+    "asked_layout": ("{brief}", "{brief}"),
+    "asked_slower": ("{better} is better", "{better} 更好"),
+    "advised_against": ("Not {brief}", "不用 {brief}"),
+    "advised_other": ("{better}, not {brief}", "用 {better}，不用 {brief}"),
+    "link_bound": ("{brief}, link-bound", "{brief}，受链路限制"),
     "rent_none": ("None", "不租"),
     "rent_one": ("1 card", "1 张卡"),
     "rent_all": ("{most}", "{most}"),
@@ -236,24 +245,27 @@ def cards_name(count: float, language: Language) -> str:
 
 
 def layout_name(layout: Layout, trains: bool, language: Language) -> str:
-    """Return a layout in the words of the trade."""
-    strategy, cards, group = layout.strategy, layout.cards, layout.group
-    zh = language == "zh"
-    if cards == 1 and strategy is not Strategy.OFFLOAD:
+    """Return a layout in the words of the trade, with its cards."""
+    brief = brief_name(layout, trains, language)
+    if layout.strategy in (Strategy.TP, Strategy.PP) or (layout.strategy is Strategy.DDP and not trains):
+        return brief
+    if layout.cards == 1 and layout.strategy is not Strategy.OFFLOAD:
+        return brief
+    return f"{brief}，{layout.cards} 张卡" if language == "zh" else f"{brief} on {cards_name(layout.cards, 'en')}"
+
+
+def brief_name(layout: Layout, trains: bool, language: Language) -> str:
+    """Return a layout in a word or two."""
+    strategy, zh = layout.strategy, language == "zh"
+    if layout.cards == 1 and strategy is not Strategy.OFFLOAD:
         return "单卡" if zh else "one card"
     if strategy is Strategy.DDP and not trains:
-        return f"{cards} 份独立副本" if zh else f"{cards} replicas, one a card"
+        return f"{layout.cards} 份独立副本" if zh else f"{layout.cards} replicas"
     if strategy in (Strategy.TP, Strategy.PP):
-        name = f"{strategy.value.upper()}{group}"
-        return (
-            f"{name} × {layout.copies} 份"
-            if zh and layout.copies > 1
-            else (f"{layout.copies} copies of {name}" if layout.copies > 1 else name)
-        )
-    name = {
-        Strategy.ZERO1: "ZeRO-1",
-        Strategy.ZERO2: "ZeRO-2",
-        Strategy.ZERO3: "ZeRO-3",
-        Strategy.OFFLOAD: "CPU 卸载" if zh else "CPU offload",
-    }.get(strategy, strategy.value.upper())
-    return f"{name}，{cards} 张卡" if zh else f"{name} on {cards_name(cards, 'en')}"
+        name = f"{strategy.value.upper()}{layout.group}"
+        if layout.copies == 1:
+            return name
+        return f"{name} × {layout.copies} 份" if zh else f"{layout.copies} copies of {name}"
+    if strategy is Strategy.OFFLOAD:
+        return "CPU 卸载" if zh else "CPU offload"
+    return str(strategy.value).upper().replace("ZERO", "ZeRO-")

@@ -114,8 +114,8 @@ def test_tp8_of_70b_is_advised_against_on_5090_and_not_on_h100(method: Method) -
     good = plan(ask("70B", "h100-sxm", 8, method=method, strategy=Strategy.TP))
     assert advised_against(poor)
     assert not advised_against(good)
-    assert any(sentence.key == "advised_against" for sentence in verdict(poor, "en"))
-    assert not any(sentence.key == "advised_against" for sentence in verdict(good, "en"))
+    assert any(sentence.key in ("advised_against", "advised_other") for sentence in verdict(poor, "en"))
+    assert not any(sentence.key in ("advised_against", "advised_other") for sentence in verdict(good, "en"))
 
 
 @pytest.mark.parametrize("cards", [2, 4, 8])
