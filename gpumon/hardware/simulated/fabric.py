@@ -7,8 +7,8 @@ resources max-min fair.
 
 Without peer access NCCL stages through host memory: the sender writes into a buffer in DRAM, the receiver reads it.
 Per byte that is one crossing of the sender's link, one of the receiver's, a write and a read of DRAM, and both
-uplinks even when the two cards hang on one switch. Such transfers are driven by kernels that reach far less than the
-line rate; the share depends on the platform (`staging_ratio`).
+uplinks even when the two cards hang on one switch. Kernels drive such transfers, and the board's memory path gives each
+card far less than its line rate (`staging_bytes_per_second`): then the card's own link is not what is full.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ WIRE_PER_PAYLOAD = (256 + 24) / 256
 PACKET_SHARE = 0.97
 # What a 16-byte read request for every 512 bytes puts on the other direction.
 REQUEST_SHARE = (16 + 8) / 512
+
+# What kernel-driven transfers reach of the line rate of the card's own link, payload.
+_DRIVEN_SHARE = 0.80
 
 RX, TX, NVLINK_RX, NVLINK_TX = range(4)
 
@@ -86,16 +89,14 @@ class HostSpec:
     cross_socket_bytes_per_second: float = 80e9  # one direction, payload
     switch_generation: int = 5  # upstream port of every switch
     switch_lanes: int = 16
-    # Kernel-driven exchange through host memory, both directions at once, as a share of a link's line rate:
-    # 28.5 of 63 GB/s on RTX 5090 (57 both ways), 13 of 31.5 on RTX 4090 (26 both ways).
-    staging_ratio: float = 0.45
+    # What kernels get through host memory for one card, each way at once, whatever its link could carry: 35 GB/s on a
+    # board with 4 x RTX 5090 (NVIDIA/nccl#1639), 13 on RTX 4090 (25.6 to 26.2 both ways), 4 to 8 on small boards.
+    staging_bytes_per_second: float = 28e9
     staging_latency_s: float = 24e-6  # one small collective over PCIe (8 x RTX PRO 6000: about 24 us)
     peer_latency_s: float = 12e-6
     nvlink_latency_s: float = 9e-6
     socket_loopback_bytes_per_second: float = 2.4e9  # gloo over loopback, each way, one process
     disk_bytes_per_second: float = 2.0e9
-    # What a staged collective reaches on this board where that was measured; 0: as the ratio above says.
-    collective_bytes_per_second: float = 0.0
     # Peer access over PCIe as the node grants it; None: as the cards' stock driver does.
     peer_access: bool | None = None
     nvlink_works: bool = True  # False: a VM or a broken fabric manager keeps NCCL off NVLink
@@ -110,6 +111,7 @@ class Route:
     own: frozenset[str]  # resources that belong to one card
     rate_limit: float  # bytes per second the transfer's own machinery reaches on an empty node
     latency_s: float  # of one message of the collective
+    limit_is_shared: bool = False  # True: that bound is the board's, not the card's own link
 
 
 class Transfer:
@@ -158,9 +160,10 @@ class Fabric:
 
     def shared_alone(self, route: Route) -> bool:
         """Return True when a transfer alone on the node is held by something that several cards share."""
-        rate = self.solo_rate(route)
-        holding = [name for name, used in route.use.items() if used > 0 and self.capacity[name] / used <= rate * 1.001]
-        return route.rate_limit > rate * 1.001 and bool(set(holding) - route.own)
+        rate = self.solo_rate(route) * 1.001
+        if route.rate_limit <= rate:
+            return route.limit_is_shared
+        return any(name not in route.own and self.capacity[name] / used <= rate for name, used in route.use.items())
 
     def _change(self, edit: Callable[[], None], subject: Transfer) -> None:
         now = self.engine.now
@@ -205,7 +208,7 @@ class Fabric:
             for transfer in open_transfers:
                 transfer.rate = level
                 if transfer.route.rate_limit <= level * (1 + 1e-9):
-                    transfer.shared_bound = False
+                    transfer.shared_bound = transfer.route.limit_is_shared
                 elif binding in transfer.route.use:
                     transfer.shared_bound = binding not in transfer.route.own
                 else:
@@ -275,10 +278,11 @@ class _RouteBuilder:
         self.cards.setdefault(index, [0.0] * 4)[TX] += share * REQUEST_SHARE
         self.add(f"card{index}.tx", share * REQUEST_SHARE)
 
-    def route(self, rate_limit: float, latency_s: float) -> Route:
+    def route(self, own_limit: float, latency_s: float, board_limit: float = float("inf")) -> Route:
         own = frozenset(name for name in self.use if name.startswith("card"))
         cards = {index: (c[0], c[1], c[2], c[3]) for index, c in self.cards.items()}
-        return Route(self.use, cards, own, rate_limit, latency_s)
+        limit = min(own_limit, board_limit)
+        return Route(self.use, cards, own, limit, latency_s, limit_is_shared=board_limit < own_limit)
 
 
 def nvlink_joins(slots: Sequence[Slot], members: Sequence[int], host: HostSpec) -> bool:
@@ -314,13 +318,12 @@ def ring(slots: Sequence[Slot], members: Sequence[int], host: HostSpec, transpor
     for sender, receiver in zip(members, [*members[1:], members[0]], strict=True):
         _hop(build, slots, sender, receiver, peers)
     if transport == "sockets":
-        return build.route(host.socket_loopback_bytes_per_second, 120e-6)
+        return build.route(float("inf"), 120e-6, host.socket_loopback_bytes_per_second)
+    # Peer writes across a root complex reach 0.70 to 0.89 of the line rate (A6000, RTX PRO 6000).
+    own_limit = min(_DRIVEN_SHARE * slots[index].wire_bytes_per_second for index in members)
     if peers:
-        # Peer writes across a root complex reach 0.70 to 0.89 of the line rate (A6000, RTX PRO 6000).
-        limit = min(0.80 * slots[index].wire_bytes_per_second for index in members)
-        return build.route(limit, host.peer_latency_s)
-    limit = min(host.staging_ratio * slots[index].wire_bytes_per_second for index in members)
-    return build.route(host.collective_bytes_per_second or limit, host.staging_latency_s)
+        return build.route(own_limit, host.peer_latency_s)
+    return build.route(own_limit, host.staging_latency_s, host.staging_bytes_per_second)
 
 
 def send(slots: Sequence[Slot], sender: int, receiver: int, host: HostSpec) -> Route:
@@ -332,10 +335,11 @@ def send(slots: Sequence[Slot], sender: int, receiver: int, host: HostSpec) -> R
         return build.route(float("inf"), host.nvlink_latency_s)
     peers = peer_access(slots, (sender, receiver), host)
     _hop(build, slots, sender, receiver, peers)
-    narrow = min(slots[sender].wire_bytes_per_second, slots[receiver].wire_bytes_per_second)
+    own_limit = _DRIVEN_SHARE * min(slots[sender].wire_bytes_per_second, slots[receiver].wire_bytes_per_second)
+    if peers:
+        return build.route(own_limit, host.peer_latency_s)
     # One way alone, staging reaches about 1.5 times its share of both ways (RTX 5090: 43 against 28.5 GB/s).
-    limit = narrow * (0.80 if peers else min(1.5 * host.staging_ratio, 0.8))
-    return build.route(limit, host.peer_latency_s if peers else host.staging_latency_s)
+    return build.route(own_limit, host.staging_latency_s, 1.5 * host.staging_bytes_per_second)
 
 
 def host_copy(slots: Sequence[Slot], card: int, direction: int, pinned: bool = True) -> Route:

@@ -81,7 +81,7 @@ class JobProcesses:
     def pid_of_rank(self, rank: int) -> int:
         """Return the pid of the process that drives a rank's card."""
         ranks = [member for member in self.members if member.role == "rank"]
-        return ranks[min(rank, len(ranks) - 1)].pid
+        return ranks[min(rank, len(ranks) - 1)].pid  # one process may drive several cards
 
     @property
     def cgroup(self) -> str:
@@ -135,12 +135,17 @@ class JobProcesses:
         elif isinstance(workload, Serving):
             yield from self._server(workload, pid, count)
         else:
-            command = {
-                Burn: ("./gpu_burn", "-d", "360000"),
-                Standing: ("python", "-m", "ipykernel_launcher", "-f", "/root/.local/share/jupyter/kernel.json"),
-            }[type(workload)]
+            yield from self._unlaunched(pid, count)
+
+    def _unlaunched(self, pid: int, count: int) -> Iterator[Member]:
+        """A burn-in forks a process for each card; a notebook is one process on all of them."""
+        if isinstance(self.plan.workload, Burn):
+            command: tuple[str, ...] = ("./gpu_burn", "-d", "360000")
             for at in range(count):
-                yield Member(pid + 1 + at, pid, "rank", at, command[0].split("/")[-1][:15], command, self._visible())
+                yield Member(pid + 1 + at, pid, "rank", at, "gpu_burn", command, self._visible())
+        elif isinstance(self.plan.workload, Standing) and self.plan.workload.contexts:
+            command = ("python", "-m", "ipykernel_launcher", "-f", "/root/.local/share/jupyter/runtime/kernel-1.json")
+            yield Member(pid + 1, pid, "rank", 0, "python", command, self._visible(), threads=12)
 
     def _launched_training(self, workload: Training, pid: int, count: int) -> Iterator[Member]:
         script, flags = _script(workload, count)

@@ -44,6 +44,7 @@ class SimulatedNode:
         self._processes = processes_of(self._world)
         self._host = SimulatedHost(self._world, self._processes, self._now_s, lambda: self._origin_s)
         self._seen_events_s = -1.0
+        self._latest_s = 0.0
 
     def open(self) -> Sequence[Card] | Fault:
         """Probe every card; lost ones are known but carry their fault."""
@@ -72,6 +73,7 @@ class SimulatedNode:
 
     def close(self) -> None:
         """Forget the readers' clocks; the world goes on by itself."""
+        self._latest_s = self._now_s()
         self._clocks.clear()
 
     def xid_events(self, timeout_s: float) -> Sequence[XidEvent] | Fault:
@@ -131,6 +133,7 @@ class SimulatedNode:
     def processes(self, gpu_pids: frozenset[int], mono_s: float) -> ProcessTable:
         """Read processes (HostReader)."""
         self._begin(mono_s)
+        self._latest_s = max(self._latest_s, mono_s - self._origin_s)
         return self._host.processes(gpu_pids, mono_s)
 
     def host(self, uuids_by_address: Mapping[str, str]) -> HostSample:
@@ -150,4 +153,5 @@ class SimulatedNode:
     def _now_s(self) -> float:
         if self._clock is not None:
             return max(self._clock.mono_s() - self._origin_s, 0.0)
-        return max((clock.mono_s() - self._origin_s for clock in self._clocks), default=0.0)
+        shown = (clock.mono_s() - self._origin_s for clock in self._clocks)
+        return max(self._latest_s, *shown, 0.0)

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gpumon.hardware.simulated.fabric import ring
 from gpumon.hardware.simulated.job import Job, Wait
 from gpumon.hardware.simulated.scenario import JobPlan, Standing
 from gpumon.hardware.simulated.serving import Serving
@@ -218,11 +219,15 @@ def _cause(world: World, plan: JobPlan, rank: int, waits: _Waits) -> str:
 
 def _narrow_link(world: World, plan: JobPlan, mean: Floats) -> Culprit | None:
     """A card whose link is narrower than all others' holds the whole ring to its own speed: nobody waits, all crawl."""
-    rates = sorted((world.scenario.node.slots[index].wire_bytes_per_second, index) for index in plan.cards)
-    if len(rates) < 2:
+    slots, host = world.scenario.node.slots, world.scenario.node.host
+    narrowest = min(plan.cards, key=lambda index: slots[index].wire_bytes_per_second)
+    others = [index for index in plan.cards if index != narrowest]
+    if len(others) < 2:
         return None
-    cost = float(mean[Label.OWN_LINK]) * (1 - rates[0][0] / rates[1][0])
-    return Culprit(rates[0][1], "link", cost) if cost >= _STRAGGLER_COST else None
+    with_it = world.fabric.solo_rate(ring(slots, plan.cards, host))
+    without = world.fabric.solo_rate(ring(slots, others, host))
+    cost = float(mean[Label.OWN_LINK]) * (1 - with_it / without)
+    return Culprit(narrowest, "link", cost) if cost >= _STRAGGLER_COST else None
 
 
 def _judge(

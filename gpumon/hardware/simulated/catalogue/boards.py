@@ -7,11 +7,15 @@ from gpumon.hardware.simulated.scenario import NodePlan, slots
 
 # 4 and 8 x RTX 5090 in one dual-socket host reach 35 and 28 GB/s in an all-reduce (NVIDIA/nccl#1639): the first is
 # what kernels get through host memory out of one link, the second what the memory of two sockets carries.
-HOST_5090 = HostSpec(staging_ratio=0.56)
-# 13 of 31.5 GB/s each way through host memory (RTX 4090, stock driver, both directions at once).
-HOST_4090 = HostSpec(staging_ratio=0.41, io_memory_bytes_per_second=120e9, cross_socket_bytes_per_second=40e9)
-# A workstation board with one socket.
-HOST_SMALL = HostSpec(sockets=1, cpus=32, memory_bytes=256e9, staging_ratio=0.35, io_memory_bytes_per_second=60e9)
+HOST_5090 = HostSpec(staging_bytes_per_second=35e9)
+# 13 of 31.5 GB/s each way through host memory (RTX 4090, stock driver).
+HOST_4090 = HostSpec(
+    staging_bytes_per_second=13e9, io_memory_bytes_per_second=120e9, cross_socket_bytes_per_second=40e9
+)
+# A workstation board: the pair of RTX 4090 whose trainings fit 6.5 GB/s (lambdal/deeplearning-benchmark).
+HOST_SMALL = HostSpec(
+    sockets=1, cpus=32, memory_bytes=256e9, staging_bytes_per_second=6.5e9, io_memory_bytes_per_second=60e9
+)
 HOST_SERVER = HostSpec(cpus=112, memory_bytes=2048e9, disk_bytes_per_second=3.5e9)
 
 RTX5090_X8 = NodePlan(slots("rtx5090", 8), HOST_5090)
@@ -26,7 +30,7 @@ A100_SXM_X8 = NodePlan(slots("a100sxm", 8, per_switch=2), HostSpec(cpus=128, swi
 # 4 x A100 SXM without NVLink and peer access were measured at 5.2 GB/s.
 A100_SXM_VM = NodePlan(
     slots("a100sxm", 8),
-    HostSpec(cpus=96, nvlink_works=False, peer_access=False, collective_bytes_per_second=5.2e9),
+    HostSpec(cpus=96, nvlink_works=False, peer_access=False, staging_bytes_per_second=5.2e9),
     virtualization="kvm",
     acs_enabled=None,
     iommu="",

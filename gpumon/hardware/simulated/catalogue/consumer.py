@@ -189,7 +189,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "rtx4090-x4-tp-prefill",
             "4 x RTX 4090 on x8 slots, vLLM with tensor parallelism on long prompts: the links are the limit",
             RTX4090_X4_NARROW,
-            Serving(work.MODEL_32B, "tp", weight_bytes=19e9, batch=8, prompt_tokens=6000, prompts_only=True),
+            Serving(work.MODEL_8B, "tp", batch=8, prompt_tokens=6000, prompts_only=True),
         ),
         "communication/bandwidth",
     ),
@@ -248,7 +248,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 intensity=0.75,
             ),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         _one(
@@ -264,7 +264,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "rtx4090-x4-ddp-bound",
             "4 x RTX 4090 on x8 slots, DDP of a 1.2 B model",
             RTX4090_X4_NARROW,
-            Training(work.MODEL_1B, "ddp", micro_batch=2, sequence=1024),
+            Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024),
         ),
         "communication/bandwidth",
     ),
@@ -302,7 +302,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             RTX4090_X8,
             Training(work.MODEL_3B, "fsdp", micro_batch=1, sequence=1024, accumulation=8),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         _one(

@@ -71,7 +71,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             A100_SXM_VM,
             Training(work.MODEL_1B, "ddp", micro_batch=8, sequence=1024),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         _one(

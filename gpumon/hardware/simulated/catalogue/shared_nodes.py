@@ -12,7 +12,9 @@ from gpumon.hardware.simulated.training import Training
 
 # A gen4 x16 switch above each pair of cards.
 _BERT = Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384)
-_SWITCHED = HostSpec(staging_ratio=0.41, io_memory_bytes_per_second=200e9, switch_generation=4)
+_SWITCHED = HostSpec(staging_bytes_per_second=13e9, io_memory_bytes_per_second=200e9, switch_generation=4)
+
+_ONE_SWITCH = HostSpec(sockets=1, staging_bytes_per_second=35e9, switch_generation=4)
 
 SCENARIOS: tuple[tuple[Scenario, str], ...] = (
     (
@@ -49,7 +51,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 ),
             ),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         Scenario(
@@ -65,7 +67,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 ),
             ),
         ),
-        "communication/bandwidth",
+        "communication/uplink",
     ),
     (
         Scenario(
@@ -93,7 +95,10 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
         Scenario(
             "rtx5090-x2-one-switch",
             "2 x RTX 5090 under one gen4 switch: both cards share its uplink",
-            NodePlan(slots("rtx5090", 2, per_switch=2, sockets=1), HostSpec(sockets=1, switch_generation=4)),
+            NodePlan(
+                slots("rtx5090", 2, per_switch=2, sockets=1),
+                _ONE_SWITCH,
+            ),
             (JobPlan("one-switch", Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024), (0, 1)),),
         ),
         "communication/uplink",
