@@ -370,13 +370,14 @@ static struct rule *scripted(int card, int slice, const char *name, long argumen
 /* Take the next step of a rule. Return 0 when the sensors are to answer, else fill code and answer. */
 static int take(struct rule *rule, struct call *call, double *delay_s) {
     struct step step = rule->step[rule->at];
-    if (--rule->step[rule->at].left <= 0 && rule->at + 1 < rule->steps) rule->at++;
     *delay_s += step.delay_s;
     if (step.hang) {
         int seen = releases;
         while (rule->used && rule->step[rule->at].hang && seen == releases) pthread_cond_wait(&released, &lock);
+        if (rule->used && rule->step[rule->at].hang && rule->at + 1 < rule->steps) rule->at++;
         return rule->used && !rule->step[rule->at].hang ? take(rule, call, delay_s) : 0;
     }
+    if (--rule->step[rule->at].left <= 0 && rule->at + 1 < rule->steps) rule->at++;
     if (step.model) return 0;
     if (step.text)
         snprintf(call->answer, sizeof call->answer, "%s", step.text);

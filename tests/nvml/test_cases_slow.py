@@ -1,0 +1,181 @@
+"""Reported kinds SLOW and SCHED 121: calls that hang, calls that need not be made, and processes that fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpumon.hardware.nvidia import NvmlNode
+from gpumon.hardware.reader import SlowSample
+from gpumon.model.fault import Fault
+from tests.nvml.conftest import Libraries
+from tests.nvml.reading import quick, readers
+from tests.standin.library import ControlFile, Standin
+
+pytestmark = pytest.mark.tools
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + 5.0
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.002)
+
+
+def test_a_hung_call_of_one_card_leaves_the_others_alone(standin: Standin, node: NvmlNode) -> None:
+    """Reports 104 and 118: while one call never returns, the other card is read; afterwards the first is again."""
+    standin.apply("card 0 minor 0", "card 1 minor 1")
+    stuck, free = readers(node)
+    quick(stuck)
+    standin.apply("set 0 GetTemperature hang =")
+    answers: list[SlowSample | Fault] = []
+    thread = threading.Thread(target=lambda: answers.append(stuck.quick()), daemon=True)
+    before = standin.calls("GetTemperature", 0)
+    thread.start()
+    _until(lambda: standin.calls("GetTemperature", 0) > before)
+    for _ in range(100):
+        quick(free)
+    assert not answers
+    standin.apply("release")
+    thread.join(5.0)
+    assert isinstance(answers[0], SlowSample)
+    quick(stuck)
+
+
+def test_the_library_is_not_shut_down_under_a_call(standin: Standin, node: NvmlNode) -> None:
+    """While a call hangs inside the library, closing leaves it up; opening again gives the others new handles."""
+    standin.apply("card 0 minor 0", "card 1 minor 1")
+    stuck, free = readers(node)
+    quick(stuck)
+    standin.apply("set 0 GetTemperature hang =")
+    thread = threading.Thread(target=stuck.quick, daemon=True)
+    before = standin.calls("GetTemperature", 0)
+    thread.start()
+    _until(lambda: standin.calls("GetTemperature", 0) > before)
+    node.close()
+    assert standin.count("shutdown") == 0
+    assert not isinstance(node.open(), Fault)
+    quick(free)
+    standin.apply("release")
+    thread.join(5.0)
+    node.close()
+    assert (standin.count("init"), standin.count("shutdown")) == (1, 1)
+
+
+def test_a_card_that_hangs_while_it_is_probed(standin: Standin, tmp_path: Path) -> None:
+    """A card that does not answer at start is given up for now; the others are probed."""
+    node = NvmlNode(procfs_root=tmp_path, sysfs_root=tmp_path, probe_timeout_s=0.3)
+    standin.apply(*(f"card {index} minor {index}" for index in range(3)), "set 1 GetMigMode hang =")
+    cards = node.open()
+    assert not isinstance(cards, Fault)
+    assert [card.fault for card in cards] == [None, Fault.TIMEOUT, None]
+    standin.apply("release")
+    _until(lambda: standin.report()["in_flight"] == 0)
+    node.close()
+
+
+def test_what_does_not_change_is_read_once(standin: Standin, node: NvmlNode) -> None:
+    """Report 103: over hundreds of samples handles are looked up once and static questions asked once."""
+    standin.apply("card 0 gpm 1", "rate 0 power 100")
+    (reader,) = readers(node)
+    quick(reader)
+    static = ("GetHandle", "GetMaxClockInfo", "GetMaxPcieLinkGeneration", "GetTemperatureThreshold", "GetName")
+    before = {name: standin.calls(name) for name in static}
+    for _ in range(200):
+        quick(reader), reader.rare(), reader.counters(), reader.rings()
+    assert {name: standin.calls(name) for name in static} == before
+
+
+def test_counters_are_two_calls(standin: Standin, node: NvmlNode) -> None:
+    """The sub-second reading costs one field-value call, whatever is in it, and one for the memory controller."""
+    standin.apply("card 0 nvlink_links 1", "nvlink_peer 0 0 1", "card 1 nvlink_links 1", "nvlink_peer 1 0 0")
+    reader = readers(node)[0]
+    reader.counters()
+    before = sum(
+        count for what, count in standin.report().items() if what.startswith("call ") and "FieldValue " not in what
+    )
+    for _ in range(10):
+        assert not isinstance(reader.counters(), Fault)
+    after = sum(
+        count for what, count in standin.report().items() if what.startswith("call ") and "FieldValue " not in what
+    )
+    assert after - before == 20
+
+
+def test_the_reader_costs_little_python(standin: Standin, node: NvmlNode) -> None:
+    """Eight cards with byte counters 18 times a second, a tick's other readings included, stay below 2 % of a core.
+
+    The CPU time measured holds the stand-in's own work too, so the bound is on the safe side.
+    """
+    standin.apply("card 0 bus_busy 1", "rate 0 power 300", "rate 0 kernel 1.0", "process 0 9 compute 1000 0 1e9 1.0")
+    (reader,) = readers(node)
+    quick(reader), reader.rare(), reader.rings(), reader.processes()
+    seconds = 20
+    best = min(_one_run(reader, seconds) for _ in range(3))
+    assert 8 * best / seconds < 0.02
+
+
+def _one_run(reader: object, seconds: int) -> float:
+    started = time.process_time()
+    for second in range(seconds):
+        for _ in range(18):
+            reader.counters()  # type: ignore[attr-defined]
+        reader.quick(), reader.rings()  # type: ignore[attr-defined]
+        if second % 3 == 0:
+            reader.processes()  # type: ignore[attr-defined]
+        if second % 10 == 0:
+            reader.rare()  # type: ignore[attr-defined]
+    return time.process_time() - started
+
+
+_FORKER = """
+import os, sys
+from pathlib import Path
+from gpumon.hardware.nvidia import NvmlNode
+from gpumon.hardware.reader import SlowSample
+from gpumon.model.fault import Fault
+
+class Clock:
+    def mono_s(self): import time; return time.monotonic()
+    def wall_s(self): import time; return time.time()
+
+def reading(node):
+    (card,) = node.open()
+    return node.card_reader(card, Clock())
+
+root = Path(sys.argv[1])
+node = NvmlNode(procfs_root=root, sysfs_root=root)
+reader = reading(node)
+assert isinstance(reader.quick(), SlowSample)
+child = os.fork()
+if child == 0:
+    ok = reader.quick() is Fault.DRIVER_NOT_LOADED
+    ok = ok and isinstance(reading(node).quick(), SlowSample)
+    node.close()
+    os._exit(0 if ok else 1)
+assert os.waitpid(child, 0)[1] == 0, "the child read wrongly"
+assert isinstance(reader.quick(), SlowSample)
+node.close()
+"""
+
+
+def test_a_forked_child_initialises_for_itself(libraries: Libraries, tmp_path: Path) -> None:
+    """Report 121: in a forked child nothing counts as initialised; its own life leaves the parent's undisturbed."""
+    control = ControlFile(tmp_path, libraries())
+    control.apply("card 0 minor 0")
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKER, str(tmp_path)],
+        env={**os.environ, **control.environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
