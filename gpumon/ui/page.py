@@ -6,29 +6,26 @@ might smuggle in could run. The page gets its figures from /api/v1/state and /ap
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from importlib import resources
 
 import gpumon
 from gpumon.model.document import Document
 from gpumon.model.verdict import TIME_STATES
 from gpumon.ui import words
-from gpumon.ui.colours import CLASS_COLOURS, STATE_COLOURS
+from gpumon.ui.style import packaged, policy_hash, style_sheet
 
 
 def document() -> Document:
     """Return the page."""
-    style, script = _style(), _script()
+    style, script = style_sheet(), _script()
     html = (
-        _packaged("page.html")
+        packaged("page.html")
         .replace("{{style}}", style)
         .replace("{{script}}", script)
         .replace("{{version}}", gpumon.__version__)
     )
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; connect-src 'self'; "
+        f"default-src 'none'; style-src {policy_hash(style)}; script-src {policy_hash(script)}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return Document(
@@ -36,13 +33,6 @@ def document() -> Document:
         "text/html; charset=utf-8",
         {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"},
     )
-
-
-def _style() -> str:
-    """Return the style sheet with the palette of `colours` as custom properties."""
-    palette = "".join(f"--class-{name}:{colour};" for name, colour in CLASS_COLOURS.items())
-    palette += "".join(f"--state-{name}:{colour};" for name, colour in STATE_COLOURS.items())
-    return f":root{{{palette}}}\n{_packaged('page.css')}"
 
 
 def _script() -> str:
@@ -64,12 +54,4 @@ def _script() -> str:
         "STATES": TIME_STATES,
     }
     lines = (f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items())
-    return f'"use strict";\n{"".join(lines)}{_packaged("page.js")}'
-
-
-def _packaged(name: str) -> str:
-    return resources.files("gpumon.ui").joinpath(name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f'"use strict";\n{"".join(lines)}{packaged("page.js")}'

@@ -273,7 +273,7 @@ def job_state(
     job, verdict = view.job, view.verdict
     return JobState(
         gpu_job=job.gpu_job,
-        gpus=tuple(dict.fromkeys(indices[card.uuid] for card in job.cards if card.uuid in indices)),
+        gpus=tuple(sorted({indices[card.uuid] for card in job.cards if card.uuid in indices})),
         tenant=job.tenant,
         kind=job.kind.value,
         job_class=verdict.job_class.value,
