@@ -28,9 +28,8 @@ def main() -> int:
     for result in found:
         rows[result.row].append(result)
         far = "" if abs(result.predicted - result.published) <= CLOSE else "  <-- off by more than 0.10"
-        print(
-            f"row {result.row:<2}  {result.name:<55} predicted {result.predicted:.2f}  published {result.published:.2f}{far}"
-        )
+        figures = f"predicted {result.predicted:.2f}  published {result.published:.2f}{far}"
+        print(f"row {result.row:<2}  {result.name:<55} {figures}")
     errors = [abs(result.predicted - result.published) for result in found]
     close = sum(error <= CLOSE for error in errors)
     whole = sum(all(abs(one.predicted - one.published) <= CLOSE for one in group) for group in rows.values())

@@ -50,6 +50,11 @@ def link_path(request: Request, cards: int) -> LinkPath:
     return "p2p" if request.p2p else "host"
 
 
+def way(request: Request, members: int) -> LinkPath | Literal["network"]:
+    """Return what an exchange between so many cards is held by: their links, or the network once they span nodes."""
+    return "network" if members > CARDS_PER_NODE else link_path(request, members)
+
+
 def line_rate(request: Request, path: LinkPath) -> float:
     """Return what the path could carry at most, one direction of one card."""
     if path == "nvlink":

@@ -160,6 +160,9 @@ def _check_numbers(request: Request) -> None:
     for option, number in positive:
         if number is not None and not 0 < number < float("inf"):
             raise PlanError(f"plan: --{option} {number:g} is not possible; use a number above 0.")
+    for count, _ in request.bandwidth:
+        if not 1 <= count <= MAX_CARDS:
+            raise PlanError(f"plan: --bandwidth for {count} cards is not possible; use counts of 1 to {MAX_CARDS}.")
     if request.pcie_lanes not in (1, 2, 4, 8, 16):
         raise PlanError(f"plan: --pcie has {request.pcie_lanes} lanes; use 1, 2, 4, 8 or 16.")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpumon.plan.answer import Option, Plan
-from gpumon.plan.bandwidth import link_path, peer_latency
+from gpumon.plan.bandwidth import peer_latency, way
 from gpumon.plan.memory import state_bytes
-from gpumon.plan.request import CARDS_PER_NODE, Method, Precision, Request
+from gpumon.plan.request import Method, Precision, Request
 from gpumon.plan.timing import COMPUTE_SHARE, MEMORY_SHARE
 from gpumon.plan.traffic import Transfer
 from gpumon.plan.units import number, percent, rate, seconds, size, span
@@ -138,11 +138,8 @@ def _links(answer: Plan) -> Table:
 
 
 def _transfer_row(request: Request, transfer: Transfer, per: str) -> tuple[str, ...]:
-    if transfer.way == "host":
-        way = "to and from host memory"
-    else:
-        way = path_name(link_path(request, min(transfer.members, CARDS_PER_NODE)), "en")
-    return (transfer.name, size(transfer.sent_bytes), size(transfer.received_bytes), f"{transfer.calls:,}", per, way)
+    path = path_name("host_copy" if transfer.way == "host" else way(request, transfer.members), "en")
+    return (transfer.name, size(transfer.sent_bytes), size(transfer.received_bytes), f"{transfer.calls:,}", per, path)
 
 
 def notes(answer: Plan) -> tuple[str, ...]:
@@ -189,7 +186,7 @@ def _bandwidth_notes(answer: Plan) -> tuple[str, ...]:
     if request.cards == 1:
         return ()
     value = answer.rate.bytes_per_second
-    path = path_name(link_path(request, min(request.cards, CARDS_PER_NODE)), "en")
+    path = path_name(way(request, request.cards), "en")
     latency = seconds(peer_latency(request, request.cards))
     if answer.rate.origin != "typical":
         return (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpumon.plan.answer import Option, Plan, best, evaluate
-from gpumon.plan.bandwidth import link_path
+from gpumon.plan.bandwidth import peer_rate, way
 from gpumon.plan.layouts import Layout
 from gpumon.plan.remedies import PLATFORM_CARD, WORTH_ADVISING, Remedy, remedies
-from gpumon.plan.request import CARDS_PER_NODE, GROUPED, Strategy
+from gpumon.plan.request import CARDS_PER_NODE, Strategy
 from gpumon.plan.shapes import find_card
 from gpumon.plan.signals import HEAVY_RATIO, Signal, signals
 from gpumon.plan.units import number, percent, rate, size, throughput
@@ -114,7 +114,7 @@ def _layout(answer: Plan, language: Language) -> Sentence:
         "better": brief_name(other.layout, request.trains, language),
         "change": change(other, chosen),
         "share": percent(chosen.link_ratio),
-        "path": path_name(link_path(request, _members(chosen.layout)), language),
+        "path": _slowest_way(answer, language),
     }
     key, level = _layout_key(advised_against(answer), request.strategy is not None, better)
     return _sentence("layout", key, level, language, **figures)
@@ -130,9 +130,17 @@ def _layout_key(heavy: bool, asked: bool, better: bool) -> tuple[str, Level]:
     return ("asked_layout" if asked else "layout"), "good"
 
 
-def _members(layout: Layout) -> int:
-    inner = layout.group if layout.strategy in GROUPED else layout.cards
-    return min(inner, CARDS_PER_NODE)
+def _slowest_way(answer: Plan, language: Language) -> str:
+    """Return the way over which the chosen layout's longest exchange goes."""
+    request, cards = answer.request, answer.chosen.layout.cards
+    transfers = (*answer.chosen.traffic, *answer.chosen.prompt_traffic)
+    peers = [transfer for transfer in transfers if transfer.way == "peers"]
+    if not peers:
+        return path_name("host_copy", language)
+    longest = max(
+        peers, key=lambda each: each.sent_bytes / peer_rate(request, each.members, cards).bytes_per_second.typical
+    )
+    return path_name(way(request, longest.members), language)
 
 
 def _cards(answer: Plan, language: Language) -> Sentence:

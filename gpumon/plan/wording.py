@@ -218,6 +218,8 @@ PATHS = {
     "host": ("host memory (PCIe without P2P)", "主机内存（PCIe，无 P2P）"),
     "p2p": ("PCIe with P2P", "PCIe P2P"),
     "nvlink": ("NVLink", "NVLink"),
+    "network": ("the network between nodes", "节点间网络"),
+    "host_copy": ("copies to and from host memory", "与主机内存之间的拷贝"),
 }
 
 
