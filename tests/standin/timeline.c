@@ -17,6 +17,7 @@ static const char *const NAMES[CHANNELS] = {
     "link_generation", "link_width", "pcie_replays", "sw_power_cap", "sw_thermal", "hw_thermal", "hw_power_brake",
     "gpu_idle"};
 
+static const double SETTING_UP_S = 0.05;
 static double epoch = -1.0;    /* monotonic time of t = 0 */
 static double duration = 1e18; /* a file ends here and keeps its last rates */
 static double wall_shift = 0.0;
@@ -87,11 +88,16 @@ void load_timeline(const char *path) {
     }
 }
 
-/* A constant rate from now on: one more stretch on a timeline that this library owns. */
+/* A constant rate from now on, or from the last change when that was just made: one more stretch on a timeline that this library owns. */
 void set_rate(int card, const char *channel, double value) {
     struct timeline *line = &cards[card].timeline;
     double x = now_s();
     size_t n = line->n;
+    if (n && x - line->t[n - 1] < SETTING_UP_S) { /* the same scene is still being set */
+        for (int c = 0; c < CHANNELS; c++)
+            if (strcmp(channel, NAMES[c]) == 0) ((double *)line->rate)[(size_t)c * n + n - 1] = value;
+        return;
+    }
     double *t = calloc((n + 1) * (1 + 2 * CHANNELS), sizeof *t), *rate = t + n + 1;
     double *cumulative = rate + CHANNELS * (n + 1);
     if (n) memcpy(t, line->t, n * sizeof *t);

@@ -2,7 +2,7 @@
 
 Source: nvmlDeviceGetSamples. Power: 119 samples, about 20 ms apart while busy and 1 s when idle; utilization: about 72
 samples over 10 s. Stamps are wall-clock microseconds. At each drain the offset between the wall and the monotonic clock
-is measured anew, so neither slewing nor stepping of the wall clock moves a sample in monotonic time.
+is measured anew, so a slewed wall clock moves no sample in monotonic time, and a stepped one costs a drain.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SM_CLOCK = 5
 _CAPACITY = 256  # twice the longest ring seen (119)
 # A wall clock that was slewed moves by 0.5 ms a second at most; what moved further in one drain was stepped.
 _STEP_S = 0.05
+# After a step, stamps up to this far ahead of the new time are passed over too: a small step back leaves some.
+_MARK_MARGIN_S = 1.0
 # The newest sample may be stamped this much after the drain: two clocks read one after the other.
 _FUTURE_S = 0.05
 # How a sample's union is to be read for each nvmlValueType_t.
@@ -74,11 +76,11 @@ class RingReader:
     def drain(self) -> Rings | Fault:
         """Return every ring's samples since the last drain; the fault when no ring answers at all."""
         offset_s = wall_offset(self._clock)
-        earlier_s, self._offset_s = self._offset_s, offset_s
+        stepped, self._offset_s = abs(offset_s - self._offset_s) > _STEP_S, offset_s
         series: list[Series] = []
         faults: list[Fault] = []
         for ring in self._rings:
-            answer = self._drain(ring, offset_s, earlier_s)
+            answer = self._drain(ring, offset_s, stepped)
             if isinstance(answer, Fault):
                 faults.append(answer)
                 answer = Series()
@@ -89,27 +91,24 @@ class RingReader:
             return faults[0]
         return Rings(*series)
 
-    def _drain(self, ring: _Ring, offset_s: float, earlier_s: float) -> Series | Fault:
-        stepped = abs(offset_s - earlier_s) > _STEP_S
-        if stepped:
-            # The driver stamps by the new wall time from now on: the last stamp taken is moved with it, or a clock
-            # set back by an hour would leave the ring silent for an hour.
-            ring.newest_us = max(0, ring.newest_us - round((offset_s - earlier_s) * 1e6)) if ring.newest_us else 0
+    def _drain(self, ring: _Ring, offset_s: float, stepped: bool) -> Series | Fault:
         filled = samples(self._device, ring.kind, ring.newest_us, _CAPACITY)
         if filled is Fault.NOT_FOUND:
             return Series()
         if isinstance(filled, Fault):
             return filled
         stamps_us, values = _columns(filled)
-        latest_s = self._clock.mono_s() + _FUTURE_S
-        t_s = stamps_us / 1e6 + offset_s
+        now_s = self._clock.mono_s()
         if stepped:
-            # Stamped before the step: only the earlier offset puts it between the last drain and now.
-            before = stamps_us / 1e6 + earlier_s
-            misplaced = (t_s <= ring.newest_s) | (t_s > latest_s)
-            t_s = np.where(misplaced, before, t_s)
+            # Which samples were stamped by which time cannot be told: this drain is lost, and the next one starts here.
+            self._count(stamps_us.size, "ring_stamp")
+            at_hand = stamps_us[stamps_us <= (now_s - offset_s + _MARK_MARGIN_S) * 1e6]
+            ring.newest_us = round(max(np.max(at_hand, initial=0.0), (now_s - offset_s) * 1e6))
+            ring.newest_s = now_s
+            return Series()
+        t_s = stamps_us / 1e6 + offset_s
         fresh = t_s > ring.newest_s
-        possible = fresh & (t_s <= latest_s)
+        possible = fresh & (t_s <= now_s + _FUTURE_S)
         self._count(int(np.count_nonzero(fresh & ~possible)), "ring_stamp")
         values = ring.convert(values)
         # A power of 0 is a sample the driver did not fill: a card that answers draws something.
@@ -117,8 +116,7 @@ class RingReader:
         self._count(int(np.count_nonzero(possible & ~sane)), ring.reason)
         if possible.any():
             newest = int(np.argmax(np.where(possible, t_s, -np.inf)))
-            ring.newest_s = float(t_s[newest])
-            ring.newest_us = round((ring.newest_s - offset_s) * 1e6)
+            ring.newest_s, ring.newest_us = float(t_s[newest]), round(float(stamps_us[newest]))
         kept = possible & sane
         t_s, values = t_s[kept], values[kept]
         if np.any(np.diff(t_s) < 0):
