@@ -19,6 +19,7 @@ from gpumon.plan.timing import (
     Scenario,
     ServingTime,
     StepTime,
+    carry_rate,
     ideal_output_tokens_per_second,
     ideal_training_seconds,
     serving,
@@ -179,6 +180,7 @@ def _serving(request: Request, layout: Layout) -> Option:
     typical = time(TYPICAL)
     throughput = Estimate(rate(SLOWEST), rate(TYPICAL), rate(FASTEST))
     tokens = (time(FASTEST).token, typical.token, time(SLOWEST).token)
+    lone = carry_rate(request, replace(request, concurrency=1))
     least, usual, most = efficiency(LEAST_EFFICIENT), efficiency(TYPICAL), efficiency(MOST_EFFICIENT)
     return Option(
         layout=layout,
@@ -192,7 +194,7 @@ def _serving(request: Request, layout: Layout) -> Option:
         time=typical.token,
         traffic=token_traffic(request, layout),
         prompt_traffic=prompt_traffic(request, layout),
-        lone_tokens_per_second=1 / serving(replace(request, concurrency=1), layout, TYPICAL).token.total_seconds,
+        lone_tokens_per_second=1 / serving(lone, layout, TYPICAL).token.total_seconds,
         cost=_cost(request, layout.cards, throughput),
     )
 

@@ -19,6 +19,7 @@ from gpumon.plan.request import (
 )
 from gpumon.plan.shapes import find_card
 from gpumon.plan.signals import HEAVY_RATIO, signals
+from gpumon.plan.timing import carry_rate
 
 # Below this share of the step, links are not worth a change.
 WORTH_CHANGING_RATIO = 0.15
@@ -133,7 +134,7 @@ def _less_memory(answer: Plan) -> list[Remedy | None]:
     found: list[Remedy | None] = []
     last = best([answer.chosen, *answer.options])
     for key, changed in changes:
-        option = _best_of_all(changed, request.cards)
+        option = _best_of_all(carry_rate(request, changed), request.cards)
         if option is None or not option.memory.fits or option.layout.strategy is Strategy.OFFLOAD:
             continue
         if not last.memory.fits or _faster(option, last):
@@ -147,7 +148,7 @@ def _quantise(answer: Plan) -> Remedy | None:
     request, chosen = answer.request, answer.chosen
     if request.precision is Precision.INT4:
         return None
-    option = _best_of_all(replace(request, precision=Precision.INT4), request.cards)
+    option = _best_of_all(carry_rate(request, replace(request, precision=Precision.INT4)), request.cards)
     if option is None or not option.memory.fits:
         return None
     helps = not answer.fits or option.layout.group < chosen.layout.group or _faster(option, chosen)
@@ -159,7 +160,8 @@ def _fewer_requests(answer: Plan) -> Remedy | None:
     concurrency = answer.request.concurrency
     while not answer.fits and concurrency > 1:
         concurrency //= 2
-        option = _best_of_all(replace(answer.request, concurrency=concurrency), answer.request.cards)
+        fewer = carry_rate(answer.request, replace(answer.request, concurrency=concurrency))
+        option = _best_of_all(fewer, fewer.cards)
         if option is not None and option.memory.fits and option.layout.strategy is not Strategy.OFFLOAD:
             return Remedy("fewer_requests", option, concurrency)
     return None
@@ -205,11 +207,11 @@ def _platform(answer: Plan) -> Remedy | None:
         pcie_lanes=card.pcie_lanes,
         bandwidth=(),
     )
-    return _fitting_doubling(moved, 1, "platform")
+    return _fitting_doubling(carry_rate(request, moved), 1, "platform")
 
 
 def _fitting_doubling(request: Request, first: int, key: Key) -> Remedy | None:
-    changed = replace(request, recompute=True) if request.trains else request
+    changed = carry_rate(request, replace(request, recompute=True)) if request.trains else request
     count = first
     while count <= MAX_CARDS // 4:
         option = _best_of_all(changed, count)

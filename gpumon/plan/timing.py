@@ -112,6 +112,25 @@ def training_step(request: Request, plan: Layout, scenario: Scenario) -> StepTim
     return StepTime(compute, exchange, hidden, latency, bubble, host)
 
 
+def modelled_one_card_rate(request: Request) -> float:
+    """Return what one card of unlimited memory typically does: samples per second, or output tokens per second."""
+    unmeasured = replace(request, one_card_rate=None)
+    if not request.trains:
+        return _modelled_rate(unmeasured, TYPICAL)
+    return request.batch / _micro_batch_seconds(unmeasured, TYPICAL)
+
+
+def carry_rate(request: Request, changed: Request) -> Request:
+    """Return the changed request with the measured one-card rate of the first, in proportion to what is modelled.
+
+    A rate measured for full training says how well this job uses the card: that holds for LoRA too, the rate does not.
+    """
+    if request.one_card_rate is None:
+        return changed
+    factor = modelled_one_card_rate(changed) / modelled_one_card_rate(request)
+    return replace(changed, one_card_rate=request.one_card_rate * factor)
+
+
 def ideal_training_seconds(request: Request, scenario: Scenario) -> float:
     """Return the time of the same step on one card of unlimited memory: what efficiency is measured against."""
     return _micro_batch_seconds(request, scenario) * request.accumulation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from gpumon.plan.answer import plan
 from gpumon.plan.remedies import remedies
 from gpumon.plan.request import Method, Precision, Strategy
 from gpumon.plan.signals import signals
+from gpumon.plan.timing import carry_rate, modelled_one_card_rate
 from gpumon.plan.verdict import verdict
 from gpumon.plan.wording import SENTENCES, SHORT
 
@@ -124,3 +126,21 @@ def test_both_languages_carry_the_same_figures(key: str) -> None:
 def test_every_short_form_has_its_sentence() -> None:
     """Tiles say in a word what a sentence says in full."""
     assert set(SHORT) <= set(SENTENCES)
+
+
+def test_a_measured_one_card_rate_is_carried_over_to_other_questions() -> None:
+    """A card measured at half of the typical speed is expected at half of the typical speed with LoRA as well."""
+    full, lora = (ask("8B", "rtx4090", 8, method=method) for method in (Method.FULL, Method.LORA))
+    measured = replace(full, one_card_rate=modelled_one_card_rate(full) / 2)
+    carried = carry_rate(measured, replace(measured, method=Method.LORA))
+    assert carried.one_card_rate == pytest.approx(modelled_one_card_rate(lora) / 2)
+    assert carry_rate(full, lora).one_card_rate is None
+
+
+def test_a_measured_rate_of_many_users_is_carried_over_to_one() -> None:
+    """Half of the typical output rate at 32 requests means about half of the typical rate for a user alone."""
+    question = ask("llama-3-8b", "rtx5090", 1, method=Method.INFERENCE)
+    measured = replace(question, one_card_rate=modelled_one_card_rate(question) / 2)
+    usual, slow = (plan(each).chosen.lone_tokens_per_second for each in (question, measured))
+    assert usual is not None
+    assert slow == pytest.approx(usual / 2)
