@@ -19,17 +19,20 @@ import numpy as np
 from gpumon.analysis.humps import Humps
 from gpumon.model.samples import Floats
 
-# Shares of the span from context level to power limit, as published and recorded figures have them:
-# waiting in a collective: 8x H100 150 W with a context level of 117 W and a limit of 700 W (0.06); transfers through
-# host memory draw more, up to about a third on consumer cards.
-WAIT_SHARE = (0.04, 0.34)
-# Computing: small matmuls 390 of 600 W, training 550 of 700 W, matmul loops at the limit.
-COMPUTE_SHARE = (0.55, 1.0)
-# Context level as a share of the limit where it was never seen: 70 to 117 W of 700 W, 30 to 60 W of 575 W.
-CONTEXT_SHARE = (0.05, 0.17)
+# Shares of the power limit, as published and recorded figures have them.
+# A context without kernels: 117 of 700 W on H100, 58 of 250 W on TITAN X; cards with GDDR6X keep their memory awake
+# and draw up to a third.
+CONTEXT_SHARE = (0.05, 0.32)
+# Waiting in a collective, as a share of the span from context to limit: 8x H100 150 W over a context level of 117 W
+# (0.06); transfers through host memory draw more, up to about a third on consumer cards.
+WAIT_SHARE = (0.03, 0.32)
+# Computing, share of the same span: small matmuls 390 of 600 W, training 550 of 700 W, matmul loops at the limit.
+COMPUTE_SHARE = (0.5, 1.0)
 # SM activity: NCCL keeps 10 to 20 % of the SMs; real work keeps at least half.
 GPM_WAIT = (0.03, 0.2)
 GPM_COMPUTE = (0.55, 0.98)
+# Two levels of power blur into each other at their ramps; a single level with noise gives 0.64 (see `humps`).
+APART = 0.68
 # A hump of power counts as a level of its own only when it is this share of the limit away from the other.
 HUMP_DISTANCE = 0.12
 LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
@@ -106,28 +109,26 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, gap: float) -> Leve
     low, high = humps.low_quarter, humps.high_quarter
     # Without a limit the card's own highest stands for about four fifths of it.
     top = limit if not math.isnan(limit) else float(np.fmax(high, levels.highest)) / 0.8
-    context = (
-        _around(levels.context, LEARNED_SPREAD)
-        if not math.isnan(levels.context)
-        else (CONTEXT_SHARE[0] * top, CONTEXT_SHARE[1] * top)
-    )
-    floor = min(sum(context) / 2, low) if gap < 0.5 else sum(context) / 2
-    span = max(top - floor, 1.0)
-    waiting = (floor + WAIT_SHARE[0] * span, floor + WAIT_SHARE[1] * span)
-    computing = (max(floor + COMPUTE_SHARE[0] * span, high), max(floor + COMPUTE_SHARE[1] * span, high))
-    apart = humps.two and high - low >= HUMP_DISTANCE * top
+    if math.isnan(levels.context):
+        context = (CONTEXT_SHARE[0] * top, max(CONTEXT_SHARE[0] * top, min(CONTEXT_SHARE[1] * top, low)))
+    else:
+        context = _around(levels.context, LEARNED_SPREAD)
+    waiting = tuple(c + share * max(top - c, 1.0) for c, share in zip(context, WAIT_SHARE, strict=True))
+    computing = tuple(max(c + share * max(top - c, 1.0), high) for c, share in zip(context, COMPUTE_SHARE, strict=True))
+    apart = humps.separation >= APART and high - low >= HUMP_DISTANCE * top
+    # A low level that the time without kernels explains is the context's, not that of waiting.
     seen_waiting = apart and low <= waiting[1] and gap <= 0.5 * (1.0 - humps.share_high)
     if seen_waiting:
-        waiting = (min(low, waiting[0] if gap > 0.05 else low * 0.95), low * 1.05)
+        waiting = _around(low, LEARNED_SPREAD)
     elif not math.isnan(levels.waiting):
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
-    seen_computing = apart and high >= floor + 0.4 * span
+    seen_computing = apart and high >= computing[0]
     if seen_computing:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
         computing = (max(0.85 * levels.computing, high), max(1.05 * levels.computing, high * 1.02))
     learned = (seen_waiting or not math.isnan(levels.waiting)) and (seen_computing or not math.isnan(levels.computing))
-    return LevelRange(context, waiting, computing, learned)
+    return LevelRange(context, (waiting[0], waiting[1]), (computing[0], computing[1]), learned)
 
 
 def gpm_ranges(high: float) -> LevelRange:

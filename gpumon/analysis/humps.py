@@ -12,6 +12,7 @@ from gpumon.model.samples import Floats
 # Between-class share of the variance at the best cut (Otsu 1979). A normal distribution gives 0.64, a uniform one
 # 0.75, two clean levels nearly 1.
 TWO_HUMPED = 0.80
+CUT_MEANS = 0.68  # a cut through one level with noise separates less
 FEWEST = 12  # samples
 
 
@@ -23,8 +24,8 @@ class Humps:
     spread: float = math.nan  # standard deviation
     low: float = math.nan  # mean below the cut
     high: float = math.nan  # mean above the cut
-    low_quarter: float = math.nan  # 25 % quantile below the cut; of all where there is one hump
-    high_half: float = math.nan  # 50, 75 and 90 % quantiles above the cut; of all where there is one hump
+    low_quarter: float = math.nan  # 25 % quantile below the cut; of all where the cut means nothing
+    high_half: float = math.nan  # 50, 75 and 90 % quantiles above the cut; of all where the cut means nothing
     high_quarter: float = math.nan
     high_tenth: float = math.nan
     top: float = math.nan  # 97 % quantile of all
@@ -61,7 +62,7 @@ def two_levels(values: Floats) -> Humps:
         between = (sums[:-1] - number * mean) ** 2 / (number * (count - number))
         best = int(between.argmax())
         below, separation = best + 1, float(between[best]) / variance
-    two = separation >= TWO_HUMPED
+    two = separation >= CUT_MEANS
     lower, upper = (ordered[:below], ordered[below:]) if two else (ordered, ordered)
     return Humps(
         mean=mean,

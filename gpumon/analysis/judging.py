@@ -168,7 +168,7 @@ def step(
         processes=len(job.processes),
     )
     still = stillness.extend(past.still, seen, now_s)
-    who = waiting.find(seen.cards)
+    who = waiting.find(seen.cards, job)
     result = time_split.split(seen, who)
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)

@@ -25,6 +25,7 @@ LAGS_S = np.linspace(-0.1, 0.6, 15)  # the sensor's delay after the link; rings 
 FEWEST_SLOTS = 24
 SLOTS_HUMPED = 0.78  # a little less than for levels: slots at the edges of a burst lie between
 QUIET_SHARE = 0.4  # the quiet level must be below this share of the busy one
+SENSOR_S = 0.1  # what the fastest power readings smooth over (100 ms refresh of the energy counter, ring filters)
 MOST_MOMENTS = 160  # of each third
 FAST = frozenset({PowerKind.RING, PowerKind.INSTANT})
 
@@ -58,21 +59,24 @@ def joint_rate(slots: Floats) -> tuple[Floats, Floats, Floats]:
     return ((slots[T0] + slots[T1]) / 2)[keep], lengths[keep], rate[keep]
 
 
-def bursts_outlast_slots(middle_s: Floats, lengths_s: Floats, rate: Floats, humps: Humps) -> bool:
-    """Return True where bursts last three slots on average.
+def phases_outlast_sensor(middle_s: Floats, lengths_s: Floats, rate: Floats, humps: Humps) -> bool:
+    """Return True where bursts and the pauses between them last three slots and a tenth of a second on average.
 
-    With full coverage their runs are counted. With scattered windows a short burst shows as windows at levels in
-    between: a window of length w meets an edge with probability w over the mean phase length.
+    With full coverage their runs are counted. With scattered windows a short phase shows as windows at levels in
+    between: a window of length w has an edge in its middle half with probability w over the length of a cycle.
     """
     busy = rate > humps.cut
-    covered = float(lengths_s.sum()) / max(float(middle_s[-1] - middle_s[0]) + float(lengths_s[-1]), 1e-9)
-    if covered > 0.8:
-        runs = int((np.diff(busy.astype(np.int8)) == 1).sum()) + int(busy[0])
-        return runs > 0 and busy.sum() / runs >= 3.0
-    between = (rate > humps.low + 0.25 * (humps.high - humps.low)) & (
-        rate < humps.low + 0.75 * (humps.high - humps.low)
-    )
-    return float(between.mean()) <= 0.25
+    rarer = min(float(busy.mean()), 1.0 - float(busy.mean()))
+    slot_s = float(lengths_s.mean())
+    span_s = float(middle_s[-1] - middle_s[0]) + slot_s
+    if float(lengths_s.sum()) > 0.8 * span_s:
+        cycles = max(1, int((np.diff(busy.astype(np.int8)) == 1).sum()))
+        shortest_s = rarer * span_s / cycles
+    else:
+        quarter = 0.25 * (humps.high - humps.low)
+        between = float(((rate > humps.low + quarter) & (rate < humps.high - quarter)).mean())
+        shortest_s = rarer * slot_s / max(between, 1.0 / rate.size)
+    return shortest_s >= max(3.0 * slot_s, SENSOR_S)
 
 
 def compare(slots: Floats, power: Floats, kind: PowerKind) -> Overlap:
@@ -91,7 +95,7 @@ def compare(slots: Floats, power: Floats, kind: PowerKind) -> Overlap:
     humps = two_levels(rate)
     if humps.separation < SLOTS_HUMPED or humps.low > QUIET_SHARE * humps.high:
         return Overlap(slots=int(rate.size))
-    if not bursts_outlast_slots(middle_s, lengths_s, rate, humps):
+    if not phases_outlast_sensor(middle_s, lengths_s, rate, humps):
         return Overlap(slots=int(rate.size))
     seen = ~(np.isnan(slots[RX]) & np.isnan(slots[TX]))
     own = slots[SLOT_POWER][seen]

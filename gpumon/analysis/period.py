@@ -113,7 +113,11 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     tops = np.flatnonzero((inner > 0) & (inner >= above[:-2]) & (inner > above[2:])) + 1
     tops = tops[np.argsort(above[tops])[-PEAKS:]]
     bases = [_peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS]
-    tried = [(base, _explained(above, base)) for base in bases if _possible(base, first, step_hz, shortest_s)]
+    tried = [
+        (base, _explained(above, base))
+        for base in bases
+        if _possible(base, first, step_hz, shortest_s) and _appears(above, base)
+    ]
     most = max((share for _, share in tried), default=0.0)
     if most < EXPLAINED:
         return math.nan
@@ -122,6 +126,12 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
 
 def _possible(base: float, first: int, step_hz: float, shortest_s: float) -> bool:
     return base >= max(first, FEWEST_CYCLES) and base * step_hz * shortest_s <= 1.0
+
+
+def _appears(above: Floats, base: float) -> bool:
+    """Return True where the base itself stands out: half of a period too short to be given must not stand for it."""
+    place = round(base)
+    return bool((above[max(0, place - 1) : place + 2] > 0.0).any())
 
 
 def _explained(above: Floats, base: float) -> float:

@@ -173,7 +173,9 @@ def _of_card(
         "peer_wait": peer,
         "idle": np.zeros(POINTS),
     }
-    if waiting.culprits and card.uuid not in waiting.culprits:
+    if waiting.in_turn:
+        shares["peer_wait"], shares["host_wait"] = peer + host, np.zeros(POINTS)
+    elif waiting.culprits and card.uuid not in waiting.culprits:
         # While a peer is held by its host the card's own gaps are also waits for it.
         shares["peer_wait"] = peer + host * waiting.gap_follows
         shares["host_wait"] = host * (1.0 - waiting.gap_follows)

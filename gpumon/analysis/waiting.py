@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 from gpumon.analysis.activity import LevelRange
 from gpumon.analysis.evidence import CardEvidence
+from gpumon.model.job import Job
 
 HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
+IN_TURN = (0.6, 1.2)  # sum of the cards' busy shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Waiting:
     by_host: bool = False  # their host holds them; else they are slower themselves
     cost_ratio: float = 0.0  # share of the job's time
     gap_follows: float = 0.0  # share of the others' gaps that is also waiting for the culprit
+    in_turn: bool = False  # the cards work one after the other: what one waits for is another
     work: dict[str, float] = field(default_factory=dict)  # uuid -> share of time that looks like work
 
 
@@ -60,7 +63,7 @@ def _median(values: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def find(cards: tuple[CardEvidence, ...]) -> Waiting:
+def find(cards: tuple[CardEvidence, ...], job: Job) -> Waiting:
     """Return who waits for whom over the window; nobody where the cards look alike or do not tell."""
     up = [card for card in cards if card.up]
     work = {card.uuid: looks_like_work(card) for card in up}
@@ -69,7 +72,20 @@ def find(cards: tuple[CardEvidence, ...]) -> Waiting:
     held = _held_by_host(up, work)
     if held is not None:
         return held
-    return Waiting(work=work)
+    return Waiting(in_turn=_in_turn(up, job), work=work)
+
+
+def _in_turn(cards: list[CardEvidence], job: Job) -> bool:
+    """Return True where cards work one after the other: together they are busy about as long as one card could be.
+
+    Two cards of an input-bound job that are each busy half of the time look the same; so the job must also be cut
+    into stages by what it was started with, or be one process that drives all its cards.
+    """
+    busy = [1.0 - card.gap for card in cards if not math.isnan(card.gap)]
+    if len(busy) != len(cards) or not IN_TURN[0] <= sum(busy) <= IN_TURN[1]:
+        return False
+    staged = job.layout.asked in {"pp", "device_map"} or job.layout.pipeline_parallel > 1
+    return staged or len(job.processes) == 1
 
 
 def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting | None:
