@@ -18,7 +18,7 @@ _OVERLAPPING_CYCLE_S = 0.095
 _QUEUED_WINDOWS_RATIO = 0.25
 _MOST_STRETCH = 20.0
 _AVERAGE_OVER_S = 5.0  # process lists come every 3 s; a shorter average would follow them up and down
-_HEADROOM = 0.95  # aim below the limit, so that averages stay under it
+_HEADROOM = 0.98  # aim below the limit, so that averages stay under it
 _FASTEST_RISE = 1.3  # per second
 _FASTEST_FALL = 0.95
 _OVERLAP_TEST_CALLS = 3
@@ -33,7 +33,7 @@ class Budget:
         self._window_cards = max(window_cards, 1)
         self.windows_overlap = windows_overlap
         self.stretch = 1.0
-        self._load = 0.0
+        self._load: float | None = None
         self._before: tuple[float, float, float] | None = None
 
     def window_cycle_s(self) -> float:
@@ -52,7 +52,8 @@ class Budget:
         driver = (driver_s - before[1]) / passed_s / self._settings.driver_budget_ratio
         cpu = (cpu_s - before[2]) / passed_s / self._settings.cpu_budget_ratio
         weight = min(passed_s / _AVERAGE_OVER_S, 1.0)
-        self._load += weight * (max(driver, cpu) / _HEADROOM - self._load)
+        load = max(driver, cpu) / _HEADROOM
+        self._load = load if self._load is None else self._load + weight * (load - self._load)
         if self._load > 1.0 or self.stretch > 1.0:
             change = min(max(self._load, _FASTEST_FALL), _FASTEST_RISE)
             self.stretch = min(max(self.stretch * change, 1.0), _MOST_STRETCH)

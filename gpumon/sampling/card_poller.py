@@ -29,6 +29,7 @@ from gpumon.sampling.window_task import WindowTask
 _ROOM_S = 0.008
 # A handle is dead once its card was lost; a fresh one is tried this often, in case the card was reset.
 _RENEW_PERIOD_S = 60.0
+_AFTER_ERROR_S = 1.0
 
 
 class _Task(Protocol):
@@ -55,6 +56,7 @@ class CardPoller:
         tree_line_rate: float,
         start_s: float,
         phase_s: float,
+        share: float,
         cpu_time_s: Callable[[], float],
     ) -> None:
         """Set the schedule up.
@@ -64,6 +66,7 @@ class CardPoller:
             tree_line_rate: fastest rate of the card's own link by the PCI tree, NaN when unknown.
             start_s: when sampling begins.
             phase_s: where in each second this card's slow reads lie, so that the cards of a node take turns.
+            share: the card's place among the node's, 0 to 1, for what is read every few seconds.
             cpu_time_s: cumulative CPU time of the calling thread; constant in simulated time.
         """
         self.card = card
@@ -75,6 +78,7 @@ class CardPoller:
         self._settings = settings
         self._tree_line_rate = tree_line_rate
         self._slow_start_s = start_s + phase_s
+        self._share = share
         self._cpu_time_s = cpu_time_s
         self._traffic: tuple[_TrafficTask, ...] = ()
         self._counter: CounterTask | None = None
@@ -88,11 +92,18 @@ class CardPoller:
         now_s = self._clock.mono_s()
         was_active = log.active
         log.calling_since_s = now_s
-        self._next.run(now_s)
-        log.calling_since_s = math.nan
-        if self._next is self._slow:
-            self._after_slow(now_s, was_active)
-        self._choose(now_s)
+        task = self._next
+        try:
+            task.run(now_s)
+        except Exception:
+            # A bug in one read: its task pauses, the card's other tasks go on. The thread's edge tells of it.
+            task.due_s = max(task.due_s, now_s + _AFTER_ERROR_S)
+            raise
+        finally:
+            log.calling_since_s = math.nan
+            if task is self._slow:
+                self._after_slow(now_s, was_active)
+            self._choose(now_s)
 
     def _begin(self, start_s: float) -> None:
         """Start the card's tasks over with a fresh reader."""
@@ -112,7 +123,7 @@ class CardPoller:
         # The slow reads keep their place in the second when the card is begun anew.
         if self._slow_start_s < start_s:
             self._slow_start_s, _ = next_deadline(self._slow_start_s, 1.0, start_s)
-        self._slow = HousekeepingTask(access, self._settings, self._slow_start_s, self._cpu_time_s)
+        self._slow = HousekeepingTask(access, self._settings, self._slow_start_s, self._share, self._cpu_time_s)
         self._choose(start_s)
 
     def _choose(self, now_s: float) -> None:

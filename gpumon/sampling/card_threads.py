@@ -14,8 +14,6 @@ from gpumon.sampling.card_poller import CardPoller
 from gpumon.sampling.clocks import RealClock
 from gpumon.sampling.session import Session
 
-_AFTER_ERROR_S = 1.0
-
 
 class CardThreads:
     """The threads of one session and the clocks that stop them."""
@@ -77,4 +75,3 @@ def poll(poller: CardPoller, clock: Clock) -> None:
             if not told:
                 told = True
                 structlog.get_logger().exception("a card's read failed", gpu=poller.card.identity.index)
-            clock.wait_until(clock.mono_s() + _AFTER_ERROR_S)

@@ -18,8 +18,19 @@ _IDLE_PERIOD_S = 1.0
 _FAULT_PERIOD_S = 1.0
 # A delta above the line rate by more than this is a counter that was reset, not traffic (facts/nvml.md 1.6).
 _IMPOSSIBLE = 1.1
-# Without the budget for gapless reading, this many gapless periods are read in a row, then comes a pause.
-_RUN_LENGTH = 4
+# Two readings would do to call a link quiet, but then most pauses inside a step count: each burst would begin in a long
+# slot, and a late poller would lose more of the quiet time than of the loud, which lifts the mean of what was seen.
+_QUIET_AFTER_S = 2.0
+_SHORTEST_SLOT_PERIODS = 0.2
+# A poller that was late once will be late again: for so long its period leaves room for the same lateness, as far as
+# that is possible without reading more often than 50 times a second.
+_LATENESS_REMEMBERED_S = 10.0
+_SHORTEST_PERIOD_S = 0.02
+_LATENESS_MARGIN_S = 0.002
+# Without the budget for gapless reading, so many gapless periods are read in a row before a pause: more, the less is
+# missing, because each pause costs one read that closes no slot.
+_SHORTEST_RUN = 4
+_LONGEST_RUN = 32
 # A second without any process may be taken as observed when less than this share of a turn went by.
 _IDLE_TURNS = 0.1
 
@@ -28,7 +39,7 @@ class CounterTask:
     """The schedule and the last reading of one card's byte counters. Use: `run` when `due_s` has come."""
 
     def __init__(self, access: CardAccess, pace: LinkPace, start_s: float) -> None:
-        self.due_s = start_s
+        self.due_s = self._grid_s = start_s
         self.pace = pace
         self._reader = access.reader
         self._clock = access.clock
@@ -42,12 +53,14 @@ class CounterTask:
         self._random = random.Random(zlib.crc32(card.identity.uuid.encode()) + 1)
         self._before: CounterSample | None = None
         self._before_active = True
-        self._quiet = 0  # readings in a row below the quiet rate
-        self._in_run = 0
+        self._loud_s = start_s  # when either direction was last above the quiet rate
+        self._run_left = 0  # gapless periods still to come before the next pause
+        self._lateness_s = 0.0  # the worst of late
+        self._lateness_until_s = start_s
 
     def wake(self, mono_s: float) -> None:
         """Read at once: the card has work again."""
-        self.due_s = min(self.due_s, mono_s)
+        self.due_s = self._grid_s = min(self.due_s, mono_s)
 
     def run(self, now_s: float) -> None:
         """Read the counters, log the slot since the last reading, and set the next deadline."""
@@ -63,6 +76,9 @@ class CounterTask:
                 self._before = None
         else:
             log.good(self._source, now_s, self._clock.mono_s())
+            late_s = sample.mono_s - self.due_s
+            if late_s >= self._lateness_s or now_s >= self._lateness_until_s:
+                self._lateness_s, self._lateness_until_s = late_s, now_s + _LATENESS_REMEMBERED_S
             before, self._before = self._before, sample
             if before is not None:
                 self._log_slots(before, sample)
@@ -92,7 +108,6 @@ class CounterTask:
             # Card and work were idle at both ends: what little went by cannot have gone round. Otherwise unobserved.
             few = _IDLE_TURNS * self._modulus
             if self._before_active or self._log.active or rx > few or tx > few:
-                self._quiet = 0
                 self._source.missed += 1
                 return
         else:
@@ -101,7 +116,8 @@ class CounterTask:
                 self._log.rejected += 1
                 self._source.missed += 1
                 return
-        self._quiet = 0 if rx > quiet or tx > quiet else self._quiet + 1
+        if rx > quiet or tx > quiet:
+            self._loud_s = sample.mono_s
         self._log.pcie.append(
             (before.mono_s, sample.mono_s, rx, tx, sample.power_watts, sample.memory_controller_ratio)
         )
@@ -112,11 +128,18 @@ class CounterTask:
         if not self._log.active:
             period_s = _IDLE_PERIOD_S
         else:
-            period_s = (pace.quiet_period_s if self._quiet >= 2 else pace.busy_period_s) * self._budget.stretch
+            quiet = now_s - self._loud_s > _QUIET_AFTER_S
+            period_s = pace.quiet_period_s if quiet else pace.busy_period_s
+            room_s = pace.longest_gap_s - self._lateness_s - _LATENESS_MARGIN_S
+            if _SHORTEST_PERIOD_S <= room_s < period_s:
+                period_s = room_s
+            period_s *= self._budget.stretch
             if period_s > pace.longest_period_s:
                 period_s = self._in_runs(period_s)
-        self.due_s, late = next_deadline(self.due_s, period_s, now_s)
+        self._grid_s, late = next_deadline(self._grid_s, period_s, now_s)
         self._source.missed += late
+        # After a late reading the grid may be a moment away, and a slot that short has no rate worth the name.
+        self.due_s = max(self._grid_s, now_s + _SHORTEST_SLOT_PERIODS * period_s)
 
     def _in_runs(self, period_s: float) -> float:
         """Return the next wait when the budget allows one read per period_s and the link asks for more.
@@ -124,8 +147,11 @@ class CounterTask:
         Readings further apart than a turn say nothing, so a few are taken close together and the rest is left out,
         at random lengths so that no rhythm of the work stays hidden.
         """
-        self._in_run = (self._in_run + 1) % (_RUN_LENGTH + 1)
-        if self._in_run:
-            return self.pace.longest_period_s
-        pause_s = (_RUN_LENGTH + 1) * period_s - _RUN_LENGTH * self.pace.longest_period_s
+        longest_s = self.pace.longest_period_s
+        if self._run_left > 0:
+            self._run_left -= 1
+            return longest_s
+        run = min(max(round(2.0 * longest_s / (period_s - longest_s)), _SHORTEST_RUN), _LONGEST_RUN)
+        self._run_left = run
+        pause_s = (run + 1) * period_s - run * longest_s
         return pause_s * (0.5 + self._random.random())

@@ -46,17 +46,19 @@ class HostPoller:
     def run(self) -> None:
         """Make the read that is due and set its next deadline."""
         now_s = self._clock.mono_s()
-        if self._host_due_s <= self._table_due_s:
-            self._host_due_s, late = next_deadline(self._host_due_s, _HOST_PERIOD_S, now_s)
-            self.sample = self._host.host(self.uuids_by_address)
-            source = self.host_source
-        else:
-            self._table_due_s, late = next_deadline(self._table_due_s, self.process_interval_s, now_s)
-            self.table = self._host.processes(self._gpu_pids(), now_s)
-            source = self.table_source
+        try:
+            if self._host_due_s <= self._table_due_s:
+                self._host_due_s, late = next_deadline(self._host_due_s, _HOST_PERIOD_S, now_s)
+                self.sample = self._host.host(self.uuids_by_address)
+                source = self.host_source
+            else:
+                self._table_due_s, late = next_deadline(self._table_due_s, self.process_interval_s, now_s)
+                self.table = self._host.processes(self._gpu_pids(), now_s)
+                source = self.table_source
+        finally:
+            self.due_s = min(self._host_due_s, self._table_due_s)
         ended_s = self._clock.mono_s()
         source.samples += 1
         source.missed += late
         source.duration_s = ended_s - now_s
         source.last_s = ended_s
-        self.due_s = min(self._host_due_s, self._table_due_s)

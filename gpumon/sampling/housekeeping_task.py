@@ -36,18 +36,20 @@ class HousekeepingTask:
         access: CardAccess,
         settings: SamplingSettings,
         start_s: float,
+        share: float,
         cpu_time_s: Callable[[], float],
     ) -> None:
+        """Set the schedule up. `share`, 0 to 1, is the card's place among the node's: expensive reads take turns."""
         self._reader = access.reader
         self._clock = access.clock
         self._log = access.log
         self._budget = access.budget
         self._process_interval_s = settings.process_interval_s
         self._cpu_time_s = cpu_time_s
-        self._quick_due_s = start_s
-        self._ring_due_s = start_s
-        self._process_due_s = start_s + _PROCESS_PHASE_S
-        self._rare_due_s = start_s + _RARE_PHASE_S - _SECOND_S
+        # These lie in the past: each read is made once at the beginning and then in its turn.
+        self._quick_due_s = self._ring_due_s = start_s - _SECOND_S
+        self._process_due_s = start_s + _PROCESS_PHASE_S + (share - 1.0) * self._process_interval_s
+        self._rare_due_s = start_s + _RARE_PHASE_S + (share - 1.0) * _RARE_PERIOD_S
         self._failures = 0
         self._used_bytes = math.nan
         self._last_work_s = start_s
@@ -55,18 +57,20 @@ class HousekeepingTask:
 
     def run(self, now_s: float) -> None:
         """Make the read that is due first and set its next deadline."""
-        if self._quick_due_s <= self.due_s:
-            self._quick(now_s)
-        elif self._log.fault is not None:
-            # Only the quick read asks whether a card is back.
-            self._put_off(now_s + _SECOND_S)
-        elif self._ring_due_s <= self.due_s:
-            self._rings(now_s)
-        elif self._process_due_s <= self.due_s:
-            self._processes(now_s)
-        else:
-            self._rare(now_s)
-        self.due_s = self._earliest()
+        try:
+            if self._quick_due_s <= self.due_s:
+                self._quick(now_s)
+            elif self._log.fault is not None:
+                # Only the quick read asks whether a card is back.
+                self._put_off(now_s + _SECOND_S)
+            elif self._ring_due_s <= self.due_s:
+                self._rings(now_s)
+            elif self._process_due_s <= self.due_s:
+                self._processes(now_s)
+            else:
+                self._rare(now_s)
+        finally:
+            self.due_s = self._earliest()
 
     def _earliest(self) -> float:
         return min(self._quick_due_s, self._ring_due_s, self._process_due_s, self._rare_due_s)
@@ -127,7 +131,8 @@ class HousekeepingTask:
     def _processes(self, now_s: float) -> None:
         log = self._log
         source = log.sources["process"]
-        stretched_s = min(self._process_interval_s * self._budget.stretch, _LONGEST_PROCESS_PERIOD_S)
+        # Cubed: lists are the first to be thinned out, before coverage of the link suffers.
+        stretched_s = min(self._process_interval_s * self._budget.stretch**3, _LONGEST_PROCESS_PERIOD_S)
         period_s = max(stretched_s, self._process_interval_s) if log.active else _IDLE_PROCESS_PERIOD_S
         self._process_due_s, late = next_deadline(self._process_due_s, period_s, now_s)
         source.missed += late

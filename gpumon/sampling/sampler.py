@@ -143,7 +143,6 @@ class Sampler:
                 if not told:
                     told = True
                     self._log.exception("reading the host failed")
-                self._host_clock.wait_until(time.monotonic() + 1.0)
 
     # The supervisor's thread
 

@@ -74,6 +74,7 @@ class Session:
             tree_line_rate=tree_line_rate(self.topology, card.identity.uuid),
             start_s=now_s,
             phase_s=(phase_s - into_second_s) % 1.0,
+            share=share,
             cpu_time_s=self.driving.cpu_time_s,
         )
 

@@ -120,6 +120,7 @@ class Script:
     fault: Fault | None = None  # what every call answers instead
     faults: dict[str, Fault] = field(default_factory=dict)  # what single calls answer instead
     hook: Callable[[str], None] | None = None  # called before each call with its name: may block
+    stall_s: Callable[[float], float] | None = None  # how long a call made at that time is held up before it reads
     window_block_s: float = 0.0205
     counter_offset: int = 2**32 - 10**6  # so that counters come round early in every run
 
@@ -139,6 +140,9 @@ class ScriptedCard:
         self._calls[name] = self._calls.get(name, 0) + 1
         if self._script.hook is not None:
             self._script.hook(name)
+        if self._script.stall_s is not None:
+            now_s = self._clock.mono_s()
+            self._clock.wait_until(now_s + self._script.stall_s(now_s))
         return self._script.fault or self._script.faults.get(name)
 
     def counters(self) -> CounterSample | Fault:
