@@ -72,9 +72,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.set_defaults(run=run)
     what = parser.add_argument_group("what runs where")
-    what.add_argument("--model", required=True, metavar="NAME|SIZE", help="a model, or a parameter count such as 70B")
-    what.add_argument("--card", required=True, metavar="NAME", help="a card, for example rtx5090 or h100-sxm")
-    what.add_argument("--gpus", required=True, metavar="N", help="cards, 1 to 1024; 8 to a node")
+    what.add_argument("--model", metavar="NAME|SIZE", help="a model, or a parameter count such as 70B")
+    what.add_argument("--card", metavar="NAME", help="a card, for example rtx5090 or h100-sxm")
+    what.add_argument("--gpus", metavar="N", help="cards, 1 to 1024; 8 to a node")
     what.add_argument("--method", default="full", metavar="M", help="full (default), lora, qlora or inference")
     what.add_argument(
         "--strategy", metavar="S", help="ddp, tp, pp, fsdp, zero1, zero2, zero3, offload or ep; default: the best"
@@ -148,6 +148,11 @@ def _write(content: str, out: str | None) -> None:
 
 
 def _request(args: argparse.Namespace) -> Request:
+    for option in ("model", "card", "gpus"):
+        if getattr(args, option) is None:
+            raise PlanError(
+                f"plan: --{option} is missing; for example: gpumon plan --model 70B --card rtx5090 --gpus 8."
+            )
     model, card = find_model(args.model), find_card(args.card)
     generation, lanes = _slot(args.pcie, card.pcie_generation, card.pcie_lanes)
     method = _choice("method", args.method, Method)

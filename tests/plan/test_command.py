@@ -78,6 +78,12 @@ def test_wrong_usage_is_one_sentence(capsys: pytest.CaptureFixture[str], changes
     assert sentence in err
 
 
+def test_what_is_missing_is_named_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a card the sentence names the option and shows a whole command."""
+    assert main(["plan", "--model", "7B"]) == 2
+    assert "plan: --card is missing; for example: gpumon plan --model" in capsys.readouterr().err
+
+
 def test_json_carries_the_figures_and_both_languages(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has the schema, the verdict in English and Chinese, and one scaling entry for each count."""
     assert main([*LORA, "--format", "json", "--price", "0.4"]) == 0
