@@ -18,7 +18,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def run(_args: argparse.Namespace) -> int:
     """Print one line for each scenario."""
-    width = max(len(scenario.name) for scenario in SCENARIOS)
-    for scenario in SCENARIOS:
-        print(f"{scenario.name:{width}}  {scenario.about}")
+    names = max(len(name) for name in SCENARIOS)
+    verdicts = max(len(named.verdict) for named in SCENARIOS.values())
+    for name, named in SCENARIOS.items():
+        print(f"{name:{names}}  {named.verdict:{verdicts}}  {named.about}")
     return 0
