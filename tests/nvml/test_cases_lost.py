@@ -234,7 +234,7 @@ def test_nothing_is_loaded_before_open_and_nothing_left_after_close(
     """Report 33: device files are open between open and close, each time, and at no other time."""
     devices = tmp_path / "dev"
     devices.mkdir()
-    monkeypatch.setenv("GPUMON_STANDIN_DEV", str(devices))
+    monkeypatch.setenv("STANDIN_DEVICES", str(devices))
     standin.apply("card 0 minor 0", "card 1 minor 1")
     assert standin.count("init") == 0
     for _ in range(3):

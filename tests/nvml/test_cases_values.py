@@ -195,6 +195,27 @@ def test_a_thousandfold_rate_is_no_window(standin: Standin, node: NvmlNode) -> N
     assert node.rejected() == {"pcie_window": 1}
 
 
+def test_after_some_impossible_windows_none_is_believed(standin: Standin, node: NvmlNode) -> None:
+    """When a card's windows are impossible again and again, those that only look possible are thrown away too."""
+    (reader,) = _one_card(standin, node)
+    standin.apply("set 0 GetPcieThroughput 20000000000*3 500")
+    assert [reader.window("rx") for _ in range(5)] == [Fault.REJECTED] * 5
+    assert node.rejected() == {"pcie_window": 3, "pcie_unit": 2}
+
+
+def test_energy_that_no_card_can_have_drawn(standin: Standin, node: NvmlNode) -> None:
+    """A counter that leaps beyond the card's power since the last look is no reading; the true one is, again."""
+    standin.apply("card 0 power_limit_watts 400", f"set 0 GetTotalEnergyConsumption 1000000 {1 << 60} 1400000 5000")
+    clock = HandClock()
+    (reader,) = readers(node, clock)
+    standin.apply(f"set 0 GetTotalEnergyConsumption 1000000 {1 << 60} 1400000 5000")
+    seen = []
+    for _ in range(4):
+        seen.append(quick(reader).readings.get("energy_joules"))
+        clock.advance(1.0)
+    assert seen == [1000.0, None, 1400.0, 5.0]
+
+
 def test_values_that_are_not_filled_are_read_by_their_type(standin: Standin, node: NvmlNode) -> None:
     """Bytes of a field's union that its type does not use may hold anything."""
     standin.apply("card 0 minor 0", "set 0 GetFieldValue:186 t1:250000", "set 0 GetFieldValue:82 t0:61.0")

@@ -30,7 +30,7 @@ def test_nvlink_over_a_switch(standin: Standin, node: NvmlNode) -> None:
 
 def test_nvlink_by_a_bridge_with_a_dead_link(standin: Standin, node: NvmlNode) -> None:
     """Three of four bridge links are active; the peer is named, the dead link counted as inactive."""
-    standin.apply("card 0 nvlink_links 4", "card 0 nvlink_version 4", "card 0 nvlink_bytes_per_second 42.1875e9")
+    standin.apply("card 0 nvlink_links 4", "card 0 nvlink_version 3.0", "card 0 nvlink_bytes_per_second 42.1875e9")
     standin.apply("card 1 nvlink_links 4", *(f"nvlink_peer 0 {link} 1" for link in (0, 1, 3)))
     standin.apply(*(f"nvlink_peer 1 {link} 0" for link in (0, 1, 3)))
     first, second = readers(node)

@@ -86,12 +86,13 @@ static int read_field(device_t d, struct field_value *field, double x) {
         field->type = (unsigned)fact(c, "counter_value_type", TYPE_ULL);
         memset(&field->value, 0, sizeof field->value);
         field->value.ull = byte_counter(c, field->id == 197 ? PCIE_TX : PCIE_RX, x);
+        if (fault_active(c, "garbage")) field->value.ull = (field->value.ull * 0x9E3779B1u) & 0xFFFFFFFFu;
         return SUCCESS;
     }
     case 186:
         return fact(c, "power_instant", 1) ? number_field(field, 1e3 * power_instant_watts(c, x), TYPE_UINT) : NOT_SUPPORTED;
     case 185: return number_field(field, 1e3 * power_average_watts(c, x), TYPE_UINT);
-    case 82: return fact(c, "memory_temperature", 0) ? number_field(field, rate_at(c, TEMPERATURE, x) + 4.0, TYPE_UINT) : NOT_SUPPORTED;
+    case 82: return fact(c, "memory_temperature", 0) ? number_field(field, rate_at(c, TEMPERATURE, x) + 6.0, TYPE_UINT) : NOT_SUPPORTED;
     case 83: return fact(c, "energy", 1) ? number_field(field, 1e3 * energy_joules(c, x), TYPE_ULL) : NOT_SUPPORTED;
     case 74: return number_field(field, 1e9 * integral_at(c, SW_POWER_CAP, x), TYPE_ULL);
     case 76: return number_field(field, 0.0, TYPE_ULL);
@@ -101,7 +102,7 @@ static int read_field(device_t d, struct field_value *field, double x) {
     case 90: {
         int active = 0;
         for (int link = 0; link < MAX_LINKS; link++) active += cards[c].peer[link][0] != 0;
-        double usable = fact(c, "nvlink_bytes_per_second", -1.0), scale = fact(c, "nvlink_version", 6) >= 6 ? 17.0 / 16.0 : 1.0;
+        double usable = fact(c, "nvlink_bytes_per_second", -1.0), scale = fact(c, "nvlink_version", 4) >= 4 ? 17.0 / 16.0 : 1.0;
         return active ? number_field(field, round(usable * scale / active / 1e6), TYPE_UINT) : NOT_SUPPORTED;
     }
     case 138: return nvlink_bytes(d, field, NVLINK_TX, x);

@@ -177,7 +177,12 @@ int nvmlDeviceGetNvLinkState(device_t d, unsigned link, unsigned *state) {
 int nvmlDeviceGetNvLinkVersion(device_t d, unsigned link, unsigned *version) {
     CALL(d, "GetNvLinkVersion", link);
     if (!link_known(d, link)) return NOT_SUPPORTED;
-    return number(&call, fact(d->card, "nvlink_version", 6), version);
+    /* The timeline file has it as people write it, NVML as a number of its own. */
+    static const char *const VERSIONS[] = {"", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0"};
+    const char *text = fact_text(d->card, "nvlink_version", "4.0");
+    for (unsigned v = 1; v < sizeof VERSIONS / sizeof VERSIONS[0]; v++)
+        if (strcmp(VERSIONS[v], text) == 0) return number(&call, v, version);
+    return UNKNOWN;
 }
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(device_t d, unsigned link, unsigned *type) {

@@ -132,8 +132,8 @@ class ControlFile:
         """Variables under which a process finds the library and follows this script."""
         return {
             "LD_LIBRARY_PATH": str(self._library.parent),
-            "GPUMON_STANDIN": str(self._script),
-            "GPUMON_STANDIN_DEV": str(self.devices),
+            "STANDIN_SCRIPT": str(self._script),
+            "STANDIN_DEVICES": str(self.devices),
         }
 
     def apply(self, *lines: str) -> None:

@@ -1,7 +1,7 @@
 /* Cards, scripted answers, faults, and what is written down about the calls.
  *
  * The script is lines of words. It comes from the test in the same process (standin_apply), or from the file named by
- * GPUMON_STANDIN, which is followed as it grows. Lines of the timeline file (node, card, process, p2p, nvlink_peer,
+ * STANDIN_SCRIPT, which is followed as it grows. Lines of the timeline file (node, card, process, p2p, nvlink_peer,
  * fault, xid, ecc) mean the same here; AT_S or FROM_S may be `now`. Further lines:
  *
  *   mig I UUID GPU_INSTANCE COMPUTE_INSTANCE PROFILE TOTAL_BYTES USED_BYTES
@@ -335,7 +335,7 @@ static void follow(void) {
     static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
     static off_t offset;
     static double looked_s;
-    const char *path = getenv("GPUMON_STANDIN");
+    const char *path = getenv("STANDIN_SCRIPT");
     if (!path || monotonic_s() - looked_s < 0.01 || pthread_mutex_trylock(&reading) != 0) return;
     looked_s = monotonic_s();
     FILE *in = fopen(path, "re");
@@ -475,7 +475,7 @@ struct handle *new_handle(int card, int slice) {
 }
 
 static void open_device_files(void) {
-    const char *folder = getenv("GPUMON_STANDIN_DEV");
+    const char *folder = getenv("STANDIN_DEVICES");
     char path[4096];
     if (!folder) return;
     for (int i = -1; i < card_count; i++) {

@@ -25,6 +25,8 @@ static double shown(int card, double watts, double x) {
 }
 
 double power_instant_watts(int card, double x) {
+    double refresh = fact(card, "power_refresh_s", 0.0);
+    if (refresh > 0.0) x = floor(x / refresh + 1e-9) * refresh;
     double end = x - fact(card, "power_lag_s", 0.0), window = fact(card, "power_window_s", 0.0);
     return shown(card, mean_over(card, POWER, end - window, end), x);
 }

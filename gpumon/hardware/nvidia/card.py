@@ -16,7 +16,7 @@ from gpumon.hardware.nvidia import fields, nvlink
 from gpumon.hardware.nvidia.fields import FieldBatch
 from gpumon.hardware.nvidia.gpm import GpmReader
 from gpumon.hardware.nvidia.nvlink import NvLinkTotal
-from gpumon.hardware.nvidia.plausible import Bounds, Sieve, link_rate
+from gpumon.hardware.nvidia.plausible import Bounds, Sieve, WindowUnit, link_rate
 from gpumon.hardware.nvidia.probe import mig_slices
 from gpumon.hardware.nvidia.processes import ProcessReader, pid_max
 from gpumon.hardware.nvidia.rings import RingReader
@@ -33,6 +33,8 @@ _WINDOW_S = 0.02  # nvml.h: the byte counter is watched over 20 ms
 _WINDOW_UNIT_BYTES = 1000.0
 # A driver's stamp of a field value is believed when it lies this close before the call.
 _STAMP_MARGIN_S = 0.1
+# The counter moves in steps of about 0.1 s (ml.energy); of 1 s at most on any card reported.
+_ENERGY_REFRESH_S = 1.0
 # Pauses between two looks for a lost card: doubled from the first to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 5.0, 60.0
 
@@ -109,7 +111,8 @@ class _Session:
         self.slices: tuple[tuple[Device, MigSlice], ...] = mig_slices(device) if card.mig_enabled else ()
         self.processes = ProcessReader(device, clock, self.slices, memory_total, pid_limit)
         self.counters = _Counters(device, card, clock, self.sieve)
-        self.energy_millijoules = 0.0
+        self.windows = WindowUnit(device.meter)
+        self.energy: tuple[float, float] | None = None  # the last good reading: joules, when
 
 
 def _fixed(device: Device) -> _Page:
@@ -226,7 +229,9 @@ class _Counters:
             return math.nan, math.nan
         links = len(counters.receive)
         start = len(numbers) - 2 * links * _SIZE
-        if any(numbers[start + _STATUS :: _SIZE]):
+        failed = next((status for status in numbers[start + _STATUS :: _SIZE] if status), 0)
+        if failed:
+            self._failed(failed)
             return math.nan, math.nan
         counts = numbers[start + _BITS :: _SIZE]
         return (
@@ -316,7 +321,7 @@ class NvmlCardReader:
         if isinstance(kilobytes, Fault):
             return kilobytes
         rate = session.sieve.link(kilobytes * _WINDOW_UNIT_BYTES, "pcie_window")
-        if math.isnan(rate):
+        if session.windows.doubtful(rate) or math.isnan(rate):
             return Fault.REJECTED
         power, memory_controller = session.counters.witnesses()
         return WindowSample(t1_s - _WINDOW_S, t1_s, rate, power, memory_controller)
@@ -353,7 +358,7 @@ class NvmlCardReader:
         values = session.quick_fields.read()
         if isinstance(values, Fault):
             values = [values] * len(_QUICK_FIELDS)
-        power = values[0]
+        power = values[0] if "power_instant" in self._card.capabilities.features else Fault.NOT_SUPPORTED
         page.put("power_watts", device.power_milliwatts() if isinstance(power, Fault) else power, sieve.power)
         page.put("temperature_gpu_celsius", device.temperature_celsius(), sieve.temperature)
         page.put("temperature_memory_celsius", values[1], sieve.temperature)
@@ -372,15 +377,23 @@ class NvmlCardReader:
         return device.gone or page.failure() or page.sample(reasons, _slice_memory(session))
 
     def _energy(self, session: _Session) -> float | Fault:
-        """Return joules since driver load. A zero after more is a glitch: only a new driver starts again."""
+        """Return joules since driver load.
+
+        A zero after more is a value that was not filled: only a new driver starts again. Nor can the card have drawn
+        more than its greatest power since the last look.
+        """
         millijoules = session.device.energy_millijoules()
         if isinstance(millijoules, Fault):
             return millijoules
-        if millijoules == 0 and session.energy_millijoules:
-            self._meter.reject("energy")
-            return Fault.REJECTED
-        session.energy_millijoules = millijoules
-        return millijoules / 1e3
+        joules, now_s = millijoules / 1e3, self._clock.mono_s()
+        if session.energy is not None:
+            before, before_s = session.energy
+            most = session.sieve.power_max_watts * (now_s - before_s + _ENERGY_REFRESH_S)
+            if (joules == 0.0 and before > 0.0) or joules - before > most:
+                self._meter.reject("energy")
+                return Fault.REJECTED
+        session.energy = joules, now_s
+        return joules
 
     def rare(self) -> SlowSample | Fault:
         """Read what seldom changes, and repeat what never does; the sources stand in model/fields.py."""

@@ -37,10 +37,10 @@ def states(device: Device) -> list[int] | Fault:
     found = []
     for link in range(_LINKS_MAX):
         state = device.nvlink_state(link)
-        if isinstance(state, Fault):
-            if device.gone is not None:
-                return device.gone
+        if state is Fault.NOT_SUPPORTED:
             break
+        if isinstance(state, Fault):
+            return state
         found.append(state)
     return found
 

@@ -18,6 +18,8 @@ _POWER_OVER_LIMIT = 3.0
 _POWER_MAX_WATTS = 3000.0
 # Headers count in some sources and line rate is exact, so a true reading stays below 1.1 x line rate.
 _LINK_OVER_RATE = 1.1
+# So many impossible windows among so many with traffic: glitches come once in thousands (NVIDIA/DCGM#199).
+_UNIT_IMPOSSIBLE, _UNIT_WINDOWS = 3, 100
 # GPM's ratios come from counters read one after the other and end slightly over one at full load.
 _RATIO_TOLERANCE = 0.01
 _TEMPERATURES_CELSIUS = (-50.0, 150.0)
@@ -104,3 +106,29 @@ class Sieve:
     def _reject(self, reason: str) -> float:
         self._meter.reject(reason)
         return math.nan
+
+
+class WindowUnit:
+    """Watches whether a card's 20 ms windows can be in the unit that they ought to be.
+
+    Some R56x drivers gave a thousandfold: above the link's rate when busy, and plausible, but wrong, when nearly idle.
+    A few impossible rates among not many are no glitches; from then on no window of that card is believed.
+    """
+
+    __slots__ = ("_impossible", "_meter", "_seen")
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._seen = self._impossible = 0
+
+    def doubtful(self, bytes_per_second: float) -> bool:
+        """Take note of a window's rate, NaN when it was impossible; return whether the unit is in doubt."""
+        if self._impossible >= _UNIT_IMPOSSIBLE:
+            self._meter.reject("pcie_unit")
+            return True
+        if bytes_per_second > 0.0 or math.isnan(bytes_per_second):
+            self._seen += 1
+            self._impossible += math.isnan(bytes_per_second)
+        if self._seen >= _UNIT_WINDOWS:
+            self._seen = self._impossible = 0
+        return False

@@ -115,8 +115,11 @@ def _ring_refusal(value: object) -> Fault | None:
 
 
 def _field_refusal(device: Device, field_id: int) -> Fault | None:
+    """Return why a field cannot be had; a zero where there can be none was not filled."""
     values = FieldBatch(device, (field_id,)).read()
-    return values if isinstance(values, Fault) else _refusal(values[0])
+    if isinstance(values, Fault):
+        return values
+    return Fault.NO_DATA if values[0] == 0 else _refusal(values[0])
 
 
 def _ecc_refusal(device: Device) -> Fault | None:
@@ -153,11 +156,12 @@ def _pcie_source(answers: Mapping[str, Fault | None], gpm: tuple[bool, bool] | F
 
 
 def _nvlink_source(device: Device, links: NvLinkFacts, gpm: tuple[bool, bool] | Fault) -> LinkSource:
+    """Return the cumulative fields where the card answers them: unlike GPM's means they miss nothing."""
     if not links.active:
         return LinkSource.NONE
-    if not isinstance(gpm, Fault) and all(gpm):
-        return LinkSource.GPM
-    return LinkSource.NONE if nvlink.find_counters(device) is None else LinkSource.FIELD
+    if nvlink.find_counters(device) is not None:
+        return LinkSource.FIELD
+    return LinkSource.GPM if not isinstance(gpm, Fault) and gpm[1] else LinkSource.NONE
 
 
 def _power_kind(device: Device, answers: Mapping[str, Fault | None]) -> PowerKind:
