@@ -194,6 +194,15 @@ def test_a_process_replaced_while_it_is_read(tree: Tree, host: ProcfsHost, monke
     assert host.processes(frozenset({100}), 0.0).processes == ()
 
 
+def test_long_mount_tables_are_read_to_their_end(tree: Tree, host: ProcfsHost) -> None:
+    """A mount table of several hundred lines is not cut after its first piece."""
+    filler = "".join(
+        f"{n} 22 0:50 / /var/lib/docker/overlay2/{n:064}/merged rw - overlay overlay rw\n" for n in range(900)
+    )
+    tree.process(100, mountinfo=filler + given(6))
+    assert host.processes(frozenset({100}), 0.0).processes[0].gpu_minors == {6}
+
+
 def test_impossible_pids_are_not_looked_up(
     tree: Tree, host: ProcfsHost, monkeypatch: pytest.MonkeyPatch, shared_dir: Path
 ) -> None:

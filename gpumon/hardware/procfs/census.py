@@ -16,7 +16,7 @@ from gpumon.model.fault import Fault
 
 NEW_PER_REFRESH = 512  # a burst of short processes is met over several refreshes
 CHECKED_PER_REFRESH = 64
-MOUNTS_PER_REFRESH = 16  # a mount table may be 300 KB long
+MOUNTS_PER_REFRESH = 32  # newest groups first; a mount table may be 300 KB long
 MOST_GROUPS = 4096
 
 
@@ -73,7 +73,7 @@ class Census:
                     oldest[known.cgroup] = pid
         self._given = {group: given for group, given in self._given.items() if group in oldest}
         budget = MOUNTS_PER_REFRESH
-        for group, pid in oldest.items():
+        for group, pid in sorted(oldest.items(), key=lambda item: -self._known[item[1]].start_ticks):
             if group not in self._given and budget > 0 and len(self._given) < MOST_GROUPS:
                 budget -= 1
                 self._given[group] = self._has_cards(pid)

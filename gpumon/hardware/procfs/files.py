@@ -25,30 +25,24 @@ def fault_of(error: OSError) -> Fault:
 def content(path: str, limit: int = SMALL) -> bytes | Fault:
     """Return at most `limit` bytes of a file.
 
-    A plain string path and raw calls: this runs thousands of times a refresh, and pathlib would double its cost.
+    Read to its end: files of many records (mountinfo, net/dev, diskstats) come in pieces of less than a page, cut
+    between records. A plain string path and raw calls, because this runs thousands of times a refresh and pathlib
+    would double its cost.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         return fault_of(error)
     try:
-        first = os.read(descriptor, limit)
-        if len(first) < 4096 or len(first) == limit:
-            return first
-        return first + _rest(descriptor, limit - len(first))
+        parts: list[bytes] = []
+        while limit > 0 and (part := os.read(descriptor, limit)):
+            parts.append(part)
+            limit -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
     except OSError as error:
         return fault_of(error)
     finally:
         os.close(descriptor)
-
-
-def _rest(descriptor: int, limit: int) -> bytes:
-    """Return what follows: some files (mountinfo, cgroup) come a page at a time."""
-    parts: list[bytes] = []
-    while limit > 0 and (part := os.read(descriptor, limit)):
-        parts.append(part)
-        limit -= len(part)
-    return b"".join(parts)
 
 
 def text(path: str, limit: int = SMALL) -> str | Fault:
