@@ -40,13 +40,17 @@ HOSTILE_NAMES = (
 
 _GPM_KEYS = {"sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio"}
 _NVLINK_KEYS = {"nvlink_links_active", "nvlink_links_inactive"}
-_SERVER_ONLY = _GPM_KEYS | _NVLINK_KEYS | {
-    "ecc_corrected",
-    "ecc_uncorrected",
-    "row_remap_pending",
-    "row_remap_failed",
-    "temperature_memory_celsius",
-}
+_SERVER_ONLY = (
+    _GPM_KEYS
+    | _NVLINK_KEYS
+    | {
+        "ecc_corrected",
+        "ecc_uncorrected",
+        "row_remap_pending",
+        "row_remap_failed",
+        "temperature_memory_celsius",
+    }
+)
 # Readings of a busy RTX 5090 in a communication-bound job. Server cards add the rest.
 _READINGS: dict[str, float] = {
     "utilization_ratio": 1.0,
@@ -268,6 +272,17 @@ COMPUTE = Verdict(
     evidence=("Power holds at 548 W of 575 W.", "Links carry 1.1 GB/s of 57 GB/s."),
     window_s=30.0,
 )
+HOT = Verdict(
+    job_class=JobClass.THROTTLED,
+    detail="thermal",
+    confidence=0.88,
+    since_s=MONO_S - 200.0,
+    time_split=TimeSplit(0.55, 0.1, 0.03, 0.02, 0.0, 0.3, 0.0, 0.08),
+    evidence=("Card 3 was slowed by heat for 71 % of the last 30 s.", "Card 3 at 91 C."),
+    advice="Tell the machine's operator: card 3 is too hot.",
+    advice_zh="请联系机器管理员：3 号卡过热。",
+    window_s=30.0,
+)
 IDLE = Verdict(
     job_class=JobClass.IDLE,
     confidence=0.99,
@@ -308,11 +323,11 @@ def job_view(name: str, gpus: tuple[int, ...], verdict: Verdict = COMMUNICATION,
     )
 
 
-def straggling(view: JobView, gpu: int) -> JobView:
-    """Return the job with one card that the others wait for."""
+def straggling(view: JobView, gpu: int, verdict: Verdict | None = None) -> JobView:
+    """Return the job with one card that the others wait for; without a verdict of its own, for an unknown cause."""
     straggler = Straggler(uuid=uuid(gpu), gpu=gpu, cause="thermal", cost_ratio=0.18)
-    verdict = dataclasses.replace(view.verdict, detail="straggler", stragglers=(straggler,))
-    return dataclasses.replace(view, verdict=verdict)
+    verdict = verdict or dataclasses.replace(view.verdict, detail="straggler")
+    return dataclasses.replace(view, verdict=dataclasses.replace(verdict, stragglers=(straggler,)))
 
 
 def node_view(cards: tuple[CardView, ...], jobs: tuple[JobView, ...], *, simulated: bool = False) -> NodeView:
@@ -402,7 +417,10 @@ def crowded() -> NodeView:
 
 def mig() -> NodeView:
     """Return a board with three slices beside a whole one (figures of cases/mig-board-vs-slice.json)."""
-    board, whole = card_view(0, server=True, name="Example GPU 80GB"), card_view(1, server=True, name="Example GPU 80GB")
+    board, whole = (
+        card_view(0, server=True, name="Example GPU 80GB"),
+        card_view(1, server=True, name="Example GPU 80GB"),
+    )
     profiles = (("1g.10gb", 1.0), ("2g.20gb", 9.0), ("3g.40gb", 20.0))
     slices = tuple(
         MigSlice(f"MIG-bbbb000{n}-0000-5000-8000-00000000000{n}", profile, n, 0)

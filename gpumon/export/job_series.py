@@ -15,7 +15,7 @@ from gpumon.model.view import JobView
 ENDED_SHOWN_S = 300.0  # CONTRACT: long enough for the slowest usual scrape interval
 MAX_FINDINGS = 5  # worst first; what is left of the budget of 55 series a job when all else is there
 
-_SEVERITIES = ("critical", "warning", "info")
+_SEVERITY_RANK = {"critical": 0, "warning": 1, "info": 2}
 _LINKS = ("pcie", "nvlink", "uplink")
 
 
@@ -50,7 +50,7 @@ def add_job(out: Families, view: JobView, gpu_indices: Mapping[str, str], droppe
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings by severity; equal ones keep their order."""
-    return sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
+    return sorted(findings, key=lambda finding: _SEVERITY_RANK.get(finding.severity, len(_SEVERITY_RANK)))
 
 
 def _add_running(out: Families, key: tuple[str, str], view: JobView, gpu_indices: Mapping[str, str]) -> None:

@@ -134,7 +134,13 @@ class Server:
                 _refuse(sock)
                 return
             self._connections[connection] = thread
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the control group's limit of tasks is reached
+            self._tell("accept", error)
+            with self._lock:
+                self._connections.pop(connection, None)
+            _refuse(sock)
 
     def _drop_most_silent(self) -> bool:
         """Close the connection that has been silent for longest; return False when all are being answered."""

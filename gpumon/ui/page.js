@@ -58,7 +58,10 @@ const lostCards = (job) => latest.gpus.filter((card) => !card.up && job.gpus.inc
 function headline(job) {
   if (job.gpus_lost > 0) return word("job_lost", word("gpus", ranges(lostCards(job)) || "?"));
   const sentences = WORDS[language].headlines;
-  return sentences[`${job.class}.${job.detail}`] || sentences[job.class];
+  const sentence = sentences[`${job.class}.${job.detail}`] || sentences[job.class];
+  if (job.stragglers.length === 0) return sentence;
+  const waitedFor = ranges(job.stragglers);
+  return job.detail === "straggler" ? word("stragglers", waitedFor) : word("waited_for", sentence, waitedFor);
 }
 
 const inWords = (item, key) => (language === "zh" && item[`${key}_zh`]) || item[key];

@@ -72,7 +72,13 @@ def headline(job: JobState, gpus: tuple[GpuState, ...]) -> str:
     if job.gpus_lost:
         lost = tuple(gpu.gpu for gpu in gpus if not gpu.up and gpu.gpu in job.gpus)
         return f"A card of this job does not answer: GPU {ranges(lost) or '?'}"
-    return words.headline(job.job_class, job.detail).en
+    sentence = words.headline(job.job_class, job.detail).en
+    if not job.stragglers:
+        return sentence
+    waited_for = ranges(job.stragglers)
+    if job.detail == "straggler":
+        return words.STRAGGLERS.en.format(waited_for)
+    return words.WAITED_FOR.en.format(sentence, waited_for)
 
 
 def answer(report: Report) -> str:

@@ -22,7 +22,8 @@ HEADLINES: dict[str, Words] = {
         "Waits for data between cards: each card's own link is the limit", "在等卡间数据：瓶颈是每张卡自己的链路"
     ),
     "communication.uplink": Words(
-        "Waits for data between cards: the link they share is the limit", "在等卡间数据：瓶颈是共用的上行链路"
+        "Waits for data between cards: a link or memory they share is the limit",
+        "在等卡间数据：瓶颈是共用的链路或主机内存",
     ),
     "communication.latency": Words(
         "Waits for many small messages between cards; the links are far from full",
@@ -84,6 +85,10 @@ def headline(job_class: str, detail: str | None) -> Words:
     return HEADLINES.get(f"{job_class}.{detail}") or HEADLINES[job_class]
 
 
+# A headline when the others wait for some of the job's cards, with the sentence and those cards.
+WAITED_FOR = Words("{} (GPU {}; the others wait)", "{}（GPU {}，其他卡在等）")
+STRAGGLERS = Words("The other cards wait for GPU {}", "其他卡都在等 GPU {}")
+
 # Texts of the live page. `{}` is filled in by the script.
 PAGE: dict[str, Words] = {
     "skip": Words("Skip to jobs", "跳到任务"),
@@ -130,6 +135,8 @@ PAGE: dict[str, Words] = {
     "straggler": Words(
         "GPU {} keeps the others waiting ({}): costs {} of the time.", "GPU {} 让其他卡等待（{}）：损失 {} 的时间。"
     ),
+    "stragglers": STRAGGLERS,
+    "waited_for": WAITED_FOR,
     "job_lost": Words("A card of this job does not answer: {}", "这个任务有显卡没有响应：{}"),
     "job_lost_do": Words(
         "Without that card the job cannot go on. Tell the machine's operator; restart the job on the other cards.",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics_parser
@@ -298,6 +300,17 @@ def test_hostile_names_come_back_as_documented() -> None:
         view, jobs=tuple(views.job_view(job.job.gpu_job, (number % 2,)) for number, job in enumerate(view.jobs))
     )
     assert len(samples(view)) == len(samples(plain))
+
+
+def test_names_of_the_case_file(shared_dir: Path) -> None:
+    """Each name of the escaping case is read back unchanged by a strict parser."""
+    names = json.loads((shared_dir / "cases" / "label-escape.json").read_text("utf-8"))["comms"]
+    jobs = []
+    for number, name in enumerate(names):
+        view = views.job_view(f"c.{number}", (0,))
+        jobs.append(dataclasses.replace(view, job=dataclasses.replace(view.job, pod=name)))
+    found = samples(views.node_view((views.card_view(0),), tuple(jobs)))
+    assert [labels["pod"] for name, labels, _ in found if name == "job_info"] == names
 
 
 def test_shown_text() -> None:

@@ -187,6 +187,19 @@ def test_waits_end(monkeypatch: pytest.MonkeyPatch) -> None:
         until(lambda: not server._connections)
 
 
+def test_no_thread_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the system gives no more threads, the client hears 503, and the next one is served once there are."""
+    with serving() as (_, port):
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse_to_start)
+            assert raw(port, b"").startswith(b"HTTP/1.1 503 ")
+        assert get(port).status == 200
+
+
+def refuse_to_start(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_clients_that_hang_up_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing after the request line, after the headers or mid-body frees the place and raises nothing."""
     faults: list[object] = []

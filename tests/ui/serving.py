@@ -23,13 +23,18 @@ class Served:
         self._publisher = Publisher(max_jobs=256)
         self.age_s = 0.5
         for minute in range(15):
-            self.ring.append(dataclasses.replace(wavering(view, minute), mono_s=view.mono_s - 60.0 * (15 - minute)))
+            self.ring.append(later(wavering(view, minute), 60.0 * (minute - 15)))
         self.url = ""
         self.show(view)
 
     def show(self, view: NodeView) -> None:
         self.ring.append(view)
         self.published: Published = self._publisher.publish(view, {})
+
+
+def later(view: NodeView, seconds: float) -> NodeView:
+    """Return the same node some seconds after."""
+    return dataclasses.replace(view, mono_s=view.mono_s + seconds, wall_s=view.wall_s + seconds)
 
 
 def wavering(view: NodeView, minute: int) -> NodeView:

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.tools
 
 SIMULATED = views.geforce()
 SIMULATED = dataclasses.replace(SIMULATED, node=dataclasses.replace(SIMULATED.node, simulated=True))
+STRAGGLER = dataclasses.replace(views.geforce(), jobs=(views.straggling(views.geforce().jobs[0], 3),))
+HOT = dataclasses.replace(views.geforce(), jobs=(views.straggling(views.geforce().jobs[0], 3, views.HOT),))
 DRAWN = "document.getElementById('cards-up').textContent + document.getElementById('notices').textContent"
 
 # How many changes a refresh with the same figures makes below `main`.
@@ -56,6 +58,8 @@ def text(chromium: Browser, selector: str) -> str:
         (views.lost_card(), "A card of this job does not answer: GPU 5", "GPU 5 does not answer (lost)."),
         (views.no_driver(), "", "No NVIDIA driver answers (driver_not_loaded)."),
         (SIMULATED, "Waits for data", "SIMULATED NODE: these cards and jobs do not exist."),
+        (STRAGGLER, "The other cards wait for GPU 3", ""),
+        (HOT, "Slowed down by heat (GPU 3; the others wait)", ""),
         (views.mig(), "Waits for data", ""),
         (views.sxm(4), "4 of 4 jobs need attention", ""),
         (

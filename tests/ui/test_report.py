@@ -132,6 +132,16 @@ def test_text_of_other_nodes() -> None:
     assert "SIMULATED NODE" in report_html.html(misconfigured(simulated))
 
 
+def test_a_straggler_is_named_first() -> None:
+    """Where the others wait for a card, the first sentence says for which."""
+    verdict = views.straggling(views.geforce().jobs[0], 3).verdict
+    text = report_text.text(watched(views.geforce(), ((30.0, verdict),)))
+    assert "The other cards wait for GPU 3." in text
+    assert "GPU 3 keeps the others waiting (thermal): costs 18 % of the time." in text
+    hot = views.straggling(views.geforce().jobs[0], 3, views.HOT).verdict
+    assert "Slowed down by heat (GPU 3; the others wait)." in report_text.text(watched(views.geforce(), ((30.0, hot),)))
+
+
 def test_hostile_names_in_text_and_html() -> None:
     """Names cannot move the cursor, break a line, turn the text around, or become markup."""
     finished = misconfigured(views.hostile())
