@@ -60,7 +60,7 @@ def joint_rate(slots: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def phases_outlast_sensor(middle_s: Floats, lengths_s: Floats, rate: Floats, humps: Humps) -> bool:
-    """Return True where bursts and the pauses between them last three slots and a tenth of a second on average.
+    """Return True where bursts and the pauses between them last two slots and a tenth of a second on average.
 
     With full coverage their runs are counted. With scattered windows a short phase shows as windows at levels in
     between: a window of length w has an edge in its middle half with probability w over the length of a cycle.
@@ -76,7 +76,7 @@ def phases_outlast_sensor(middle_s: Floats, lengths_s: Floats, rate: Floats, hum
         quarter = 0.25 * (humps.high - humps.low)
         between = float(((rate > humps.low + quarter) & (rate < humps.high - quarter)).mean())
         shortest_s = rarer * slot_s / max(between, 1.0 / rate.size)
-    return shortest_s >= max(3.0 * slot_s, SENSOR_S)
+    return shortest_s >= max(2.0 * slot_s, SENSOR_S)
 
 
 def compare(slots: Floats, power: Floats, kind: PowerKind) -> Overlap:

@@ -21,14 +21,19 @@ from gpumon.model.samples import Floats
 from gpumon.model.verdict import TimeSplit
 
 POINTS = 64
-UNKNOWNS = 6
-(WAIT_LEVEL, COMPUTE_LEVEL, CONTEXT_LEVEL, PLATEAU, CORRELATION, MEMORY_EDGE) = range(UNKNOWNS)
-# Memory-controller activity from which a kernel counts as bound by memory. Decode 0.80 to 0.87, a copy kernel 0.9;
-# large matmuls 0.3 to 0.6 (published dmon samples).
-MEMORY_EDGE_RANGE = (0.62, 0.78)
-# DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.2 to 0.5.
-DRAM_EDGE_RANGE = (0.45, 0.62)
-EDGE_WIDTH = 0.06
+UNKNOWNS = 7
+(WAIT_LEVEL, COMPUTE_LEVEL, CONTEXT_LEVEL, PLATEAU, CORRELATION, BOUND_LEVEL, OTHER_LEVEL) = range(UNKNOWNS)
+# Memory-controller activity of kernels bound by memory (decode 0.80 to 0.87, copies 0.9) and of others (matmuls 0.3 to
+# 0.6, published dmon samples); what a server computes is mostly prompts, whose matmuls are large.
+MEMORY_BOUND = (0.80, 0.90)
+NOT_BOUND = (0.25, 0.60)
+NOT_BOUND_SERVING = (0.20, 0.45)
+# DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.15 to 0.45.
+DRAM_BOUND = (0.60, 0.85)
+DRAM_NOT_BOUND = (0.15, 0.45)
+SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
+SAME_POWER = 0.03  # of the limit
+BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
 # Groups as CONTRACT compares them.
 GROUPS = ("compute", "communication", "memory", "host")
 
@@ -67,6 +72,24 @@ def _draw(interval: tuple[float, float], unknown: int) -> Floats:
     return drawn
 
 
+def _same_work(card: CardEvidence) -> bool:
+    """Return True where power takes no notice of the link although the link comes and goes.
+
+    A card that waited while the link is busy would work while it is quiet; one that draws the same in both does the
+    same in both, and what it does is work, however little power it takes.
+    """
+    test, levels = card.overlap, card.levels
+    if (
+        not test.valid
+        or levels is None
+        or levels.learned
+        or not BUSY_PART[0] <= sum(card.pcie.busy) / 2 <= BUSY_PART[1]
+    ):
+        return False
+    limit = card.power_limit if not math.isnan(card.power_limit) else card.power_mean / 0.5
+    return abs(test.watts_busy - test.watts_quiet) <= SAME_POWER * limit + 2.0 * test.standard_error
+
+
 def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
     """Return the share of time that is real work at each point, and the signal that told."""
     resident = 1.0 - gap
@@ -75,20 +98,28 @@ def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
         return work_share(np.full(POINTS, card.sm_active), gap, np.zeros(POINTS), waiting, computing), "gpm"
     if card.levels is None or math.isnan(card.power_mean):
         return resident * U[WAIT_LEVEL], ""
-    work = work_share(
-        np.full(POINTS, card.power_mean),
-        gap,
-        _draw(card.levels.context, CONTEXT_LEVEL),
-        _draw(card.levels.waiting, WAIT_LEVEL),
-        _draw(card.levels.computing, COMPUTE_LEVEL),
-    )
-    return work, "power"
+    context = _draw(card.levels.context, CONTEXT_LEVEL)
+    waiting, computing = _draw(card.levels.waiting, WAIT_LEVEL), _draw(card.levels.computing, COMPUTE_LEVEL)
+    if _same_work(card):
+        own = (card.power_mean - gap * context) / max(resident, 1e-6)
+        waiting, computing = np.minimum(waiting, 0.7 * own), own * (0.98 + 0.1 * U[COMPUTE_LEVEL])
+    return work_share(np.full(POINTS, card.power_mean), gap, context, waiting, computing), "power"
 
 
-def _memory_activity(card: CardEvidence) -> tuple[float, tuple[float, float]]:
+def _memory_bound(card: CardEvidence, work: Floats, serving: bool) -> Floats:
+    """Return the share of time in kernels bound by memory at each point.
+
+    The activity is a mix: what is bound by memory at its level, other work at a lower one, waiting at none.
+    """
     if not math.isnan(card.dram_active):
-        return card.dram_active, DRAM_EDGE_RANGE
-    return card.memory_controller, MEMORY_EDGE_RANGE
+        activity, bound, other = card.dram_active, DRAM_BOUND, DRAM_NOT_BOUND
+    elif not math.isnan(card.memory_controller):
+        activity, bound, other = card.memory_controller, MEMORY_BOUND, NOT_BOUND_SERVING if serving else NOT_BOUND
+    else:
+        return np.zeros(POINTS)
+    upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
+    mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
+    return mixed
 
 
 def _busy(card: CardEvidence) -> tuple[Floats, bool]:
@@ -125,7 +156,7 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
 
 
 def _of_card(
-    card: CardEvidence, waiting: Waiting, peers: bool, links_known: bool
+    card: CardEvidence, waiting: Waiting, *, peers: bool, links_known: bool, serving: bool
 ) -> tuple[dict[str, Floats], set[str]]:
     """Return one card's shares at every point, and the signals they rest on."""
     signals: set[str] = set()
@@ -136,8 +167,7 @@ def _of_card(
     resident = 1.0 - gap
     work, signal = _work(card, gap)
     signals.add(signal or "none")
-    activity, edge = _memory_activity(card)
-    memory = np.zeros(POINTS)
+    activity = card.memory_controller if math.isnan(card.dram_active) else card.dram_active
     if not math.isnan(activity):
         signals.add("memory")
         # Memory is read and written by real work; a waiting kernel leaves it alone, a transfer nearly so.
@@ -159,10 +189,7 @@ def _of_card(
         peer, rest = rest, peer
     latency = rest * can_wait
     alone = alone + rest - latency
-    if not math.isnan(activity):
-        in_work = activity / np.maximum(np.maximum(alone + overlap, activity), 1e-6)
-        drawn = _draw(edge, MEMORY_EDGE)
-        memory = alone / (1.0 + np.exp(-(in_work - drawn) / EDGE_WIDTH))
+    memory = np.minimum(_memory_bound(card, alone + overlap, serving), alone)
     host = np.full(POINTS, gap)
     shares = {
         "compute": alone - memory,
@@ -195,8 +222,13 @@ def _can_wait(card: CardEvidence, peers: bool, links_known: bool) -> Floats:
     return np.ones(POINTS)
 
 
-def split(evidence: JobEvidence, waiting: Waiting) -> Split | None:
-    """Return the job's time split, or None where no card told anything."""
+def split(evidence: JobEvidence, waiting: Waiting, framework: str) -> Split | None:
+    """Return the job's time split, or None where no card told anything.
+
+    Args:
+        framework: of the job's layout, "" where unknown.
+    """
+    serving = framework in SERVERS
     cards = [card for card in evidence.cards if card.up]
     if not cards:
         return None
@@ -205,7 +237,7 @@ def split(evidence: JobEvidence, waiting: Waiting) -> Split | None:
     totals: dict[str, Floats] = {}
     signals: set[str] = set()
     for card in cards:
-        shares, used = _of_card(card, waiting, peers, links_known)
+        shares, used = _of_card(card, waiting, peers=peers, links_known=links_known, serving=serving)
         signals |= used
         for state, share in shares.items():
             totals[state] = totals.get(state, np.zeros(POINTS)) + share / len(cards)
