@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pynvml
 
@@ -69,6 +69,10 @@ def fault_of(code: int) -> Fault:
     return _FAULTS.get(code, Fault.UNKNOWN)
 
 
+Refused: TypeAlias = dict[Hashable, tuple[Fault, float]]
+"""What a card does not answer: call -> (why, monotonic time to ask again)."""
+
+
 @dataclass(slots=True)
 class Meter:
     """What driver calls cost and how they failed. Written by one thread, read by others."""
@@ -78,8 +82,6 @@ class Meter:
     errors: dict[str, int] = field(default_factory=dict)  # failed calls by Fault value
     rejected: dict[str, int] = field(default_factory=dict)  # readings thrown away by reason
     busy_since: float = 0.0  # perf_counter of the call now inside the driver, 0 when none
-    # What the card refused: call -> (why, monotonic time to ask again). Emptied at each re-initialisation.
-    refused: dict[Hashable, tuple[Fault, float]] = field(default_factory=dict)
 
     def failed(self, fault: Fault) -> None:
         """Count a failed call. NOT_FOUND is not one: a ring without news or a process that ended."""
@@ -115,7 +117,7 @@ def _code(meter: Meter, call: Callable[[], Any]) -> tuple[int, Any]:
         return int(error.value) or _NO_DATA, None
     except pynvml.NVMLLibraryMismatchError:
         return _FUNCTION_NOT_FOUND, None
-    except (UnicodeDecodeError, ValueError):
+    except UnicodeDecodeError:
         return -1, None
     finally:
         meter.calls += 1
@@ -130,13 +132,13 @@ class Device:
     handle inside the library has crashed other monitors (XuehaiPan/nvitop#139). What a card cannot do is asked once.
     """
 
-    def __init__(self, handle: Any, meter: Meter, *, part: bool = False) -> None:
-        """Wrap a handle. `part`: a slice of the meter's card, which refuses other things than the card."""
+    def __init__(self, handle: Any, meter: Meter, refused: Refused | None = None) -> None:
+        """Wrap a handle. `refused`: what this card is known not to answer, kept by the caller; else its own."""
         self.handle = handle
         self.meter = meter
         self.gone: Fault | None = None
         self._ratios = (ctypes.c_uint * 2)()  # nvmlUtilization_t: GPU, memory
-        self.refused = {} if part else meter.refused
+        self.refused: Refused = {} if refused is None else refused
         self._symbols: dict[str, Callable[..., int] | None] = {}
 
     # How a call is made
@@ -195,15 +197,16 @@ class Device:
         code, value = _code(self.meter, lambda: function(self.handle, *arguments))
         return value if code == 0 else self.failed(code, key)
 
-    def fill(self, name: str, *arguments: Any) -> Fault | None:
-        """Call a symbol that writes into buffers of ours."""
-        barred = self.barred(name)
+    def fill(self, name: str, *arguments: Any, about: Hashable = None) -> Fault | None:
+        """Call a symbol that writes into buffers of ours. `about`: what a refusal would be limited to."""
+        key = name if about is None else (name, about)
+        barred = self.barred(key)
         if barred is not None:
             return barred
         if name not in self._symbols:
             self._symbols[name] = symbol(name)
         code = self.timed(self._symbols[name], *arguments)
-        return self.failed(code, name) if code else None
+        return self.failed(code, key) if code else None
 
     def call(self, name: str, *arguments: Any) -> Fault | None:
         """Call a symbol that takes no handle, on this card's behalf: nothing is remembered of a refusal."""
@@ -361,19 +364,21 @@ class Device:
 
     def nvlink_remote_bus_id(self, link: int) -> str | Fault:
         info = pynvml.nvmlPciInfo_t()
-        fault = self.fill("nvmlDeviceGetNvLinkRemotePciInfo_v2", ctypes.c_uint(link), ctypes.byref(info))
+        fault = self.fill("nvmlDeviceGetNvLinkRemotePciInfo_v2", ctypes.c_uint(link), ctypes.byref(info), about=link)
         return _text_of(info, "busId") if fault is None else fault
 
     def topology_level(self, other: Device) -> int | Fault:
+        """Return nvmlGpuTopologyLevel_t: 0 one board, 10 one switch, to 50 across sockets."""
         return self._pair("nvmlDeviceGetTopologyCommonAncestor", other)
 
     def p2p_status(self, other: Device, capability: int) -> int | Fault:
         """Return nvmlGpuP2PStatus_t of a capability: 0 read, 1 write, 2 NVLink, 3 atomics, 4 PCI."""
-        return self._pair("nvmlDeviceGetP2PStatus", other, ctypes.c_uint(capability))
+        return self._pair("nvmlDeviceGetP2PStatus", other, capability)
 
-    def _pair(self, name: str, other: Device, *arguments: Any) -> int | Fault:
+    def _pair(self, name: str, other: Device, *arguments: int) -> int | Fault:
         answer = ctypes.c_uint()
-        fault = other.gone or self.fill(name, other.handle, *arguments, ctypes.byref(answer))
+        about = (_address(other.handle), *arguments)
+        fault = other.gone or self.fill(name, other.handle, *arguments, ctypes.byref(answer), about=about)
         return answer.value if fault is None else fault
 
     # Health
@@ -406,7 +411,7 @@ class Device:
             return self.gone
         code, handle = _code(self.meter, lambda: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self.handle, slot))
         if code == 0:
-            return Device(handle, self.meter, part=True)
+            return Device(handle, self.meter)
         return Fault.NOT_FOUND if fault_of(code) is Fault.NOT_FOUND else self.failed(code, ("mig_slice", slot))
 
     def gpu_instance(self) -> int | Fault:
@@ -503,16 +508,16 @@ class Driver:
         """Look a card up by its place; about 6 ms, seconds where the driver must bring it up first."""
         return self._device(lambda: pynvml.nvmlDeviceGetHandleByIndex(index), meter)
 
-    def device_named(self, uuid: str, meter: Meter) -> Device | Fault:
+    def device_named(self, uuid: str, meter: Meter, refused: Refused | None = None) -> Device | Fault:
         """Look a card up by its UUID; about 6 ms."""
-        return self._device(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid), meter)
+        return self._device(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid), meter, refused)
 
     @staticmethod
-    def _device(lookup: Callable[[], Any], meter: Meter) -> Device | Fault:
+    def _device(lookup: Callable[[], Any], meter: Meter, refused: Refused | None = None) -> Device | Fault:
         code, handle = _code(meter, lookup)
         if code == 0:
             # A null handle has been handed out for a card that had just gone; the library would dereference it.
-            return Device(handle, meter) if handle else Fault.LOST
+            return Device(handle, meter, refused) if handle else Fault.LOST
         # A UUID that the driver no longer knows, or an index past its end: the card is gone.
         fault = Fault.LOST if code in (INVALID_ARGUMENT, _NOT_FOUND) else fault_of(code)
         meter.failed(fault)

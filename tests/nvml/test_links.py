@@ -102,6 +102,29 @@ def test_gpm_means_between_two_samples(standin: Standin, node: NvmlNode) -> None
     assert isinstance(sample, GpmSample)
     seconds = sample.t1_s - sample.t0_s
     assert seconds > 0.1
-    assert sample.readings == {"sm_active_ratio": 0.9, "tensor_active_ratio": 0.25, "dram_active_ratio": 0.5}
+    wanted = {"sm_active_ratio": 0.9, "tensor_active_ratio": 0.25, "dram_active_ratio": 0.5}
+    assert dict(sample.readings) == pytest.approx(wanted)
     assert math.isfinite(sample.nvlink_rx_bytes)
     assert node.rejected()["gpm"] == 1
+
+
+def test_what_one_link_or_pair_refuses_the_others_may_answer(standin: Standin, node: NvmlNode) -> None:
+    """A refusal is remembered for its own link, its own pair and its own card only."""
+    standin.apply(
+        "card 0 nvlink_links 2", "card 1 nvlink_links 2", "card 2 minor 2", "set 0 GetNvLinkRemotePciInfo:0 !3"
+    )
+    standin.apply(*(f"nvlink_peer {card} {link} {1 - card}" for card in (0, 1) for link in (0, 1)))
+    standin.apply("p2p 0 1 10 0", "p2p 0 2 20 0", "p2p 1 2 30 0", "set 0 GetP2PStatus !3*2 =")
+    standin.apply("set 0 GetSupportedEventTypes 0x0", "set 1 GetSupportedEventTypes !3")
+    cards = opened(node)
+    assert cards[0].nvlink.peers == ("unknown", cards[1].identity.uuid)
+    assert [(pair.path, pair.p2p) for pair in node.topology(cards).p2p] == [
+        ("NV1", "unknown"),
+        ("PXB", "ok"),
+        ("PHB", "ok"),
+    ]
+    assert node.xid_events(0.0) == ()
+    standin.apply("xid 2 31 now")
+    events = node.xid_events(0.1)
+    assert not isinstance(events, Fault)
+    assert [(event.uuid, event.code) for event in events] == [(cards[2].identity.uuid, 31)]

@@ -20,7 +20,7 @@ from gpumon.hardware.nvidia.plausible import Bounds, Sieve, WindowUnit, link_rat
 from gpumon.hardware.nvidia.probe import mig_slices
 from gpumon.hardware.nvidia.processes import ProcessReader, pid_max
 from gpumon.hardware.nvidia.rings import RingReader
-from gpumon.hardware.nvml import GONE, Device, Driver, Meter, fault_of
+from gpumon.hardware.nvml import GONE, Device, Driver, Meter, Refused, fault_of
 from gpumon.hardware.reader import CounterSample, GpmSample, Rings, SlowSample, WindowSample
 from gpumon.model.card import Card, MigSlice
 from gpumon.model.clock import Clock
@@ -247,15 +247,25 @@ class _Counters:
         return fault
 
 
+@dataclass(frozen=True, slots=True)
+class CardAccess:
+    """What a card's reader gets from its node."""
+
+    driver: Driver
+    meter: Meter  # the card's own
+    refused: dict[str, Refused]  # by UUID: what cards were found not to answer since the driver was initialised
+    procfs_root: Path
+
+
 class NvmlCardReader:
     """`CardReader` over NVML."""
 
-    def __init__(self, driver: Driver, card: Card, clock: Clock, meter: Meter, procfs_root: Path) -> None:
-        self._driver = driver
+    def __init__(self, access: CardAccess, card: Card, clock: Clock) -> None:
+        self._access = access
+        self._driver = access.driver
+        self._meter = access.meter
         self._card = card
         self._clock = clock
-        self._meter = meter
-        self._procfs_root = procfs_root
         self._session: _Session | None = None
         self._generation = 0  # of the driver's initialisation that the session belongs to
         self._fault = Fault.LOST
@@ -287,9 +297,10 @@ class NvmlCardReader:
 
     def _look(self) -> _Session | Fault:
         """Look the card up by its UUID; about 6 ms, and as long again for what is read once."""
-        device = self._driver.device_named(self._card.identity.uuid, self._meter)
+        uuid = self._card.identity.uuid
+        device = self._driver.device_named(uuid, self._meter, self._access.refused.setdefault(uuid, {}))
         if not isinstance(device, Fault):
-            session = _Session(device, self._card, self._clock, pid_max(self._procfs_root))
+            session = _Session(device, self._card, self._clock, pid_max(self._access.procfs_root))
             if device.gone is None:
                 self._session, self._pause_s = session, _FIRST_PAUSE_S
                 return session

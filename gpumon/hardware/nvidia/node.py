@@ -10,11 +10,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
-from gpumon.hardware.nvidia.card import NvmlCardReader
+from gpumon.hardware.nvidia.card import CardAccess, NvmlCardReader
 from gpumon.hardware.nvidia.inventory import absent_cards, unusable
 from gpumon.hardware.nvidia.probe import identify, probe
 from gpumon.hardware.nvidia.xid import XidWatch
-from gpumon.hardware.nvml import Device, Driver, Meter
+from gpumon.hardware.nvml import Device, Driver, Meter, Refused
 from gpumon.hardware.reader import XidEvent
 from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
 from gpumon.hardware.standing import node_facts
@@ -64,6 +64,8 @@ class NvmlNode:
         self._probe_timeout_s = probe_timeout_s
         self._driver = Driver()
         self._meters: dict[str, Meter] = {}  # by UUID, and by what else calls the driver
+        # By UUID; emptied at each opening, since another driver may answer more.
+        self._refused: dict[str, Refused] = {}
         self._xids = XidWatch(self._driver, self._meter("xid"))
         self._known: dict[str, Card] = {}
         self._cards: tuple[Card, ...] = ()
@@ -87,8 +89,7 @@ class NvmlNode:
             return count
         version = self._driver.version()
         self._version = "" if isinstance(version, Fault) else version
-        for meter in self._meters.values():
-            meter.refused = {}
+        self._refused.clear()
         found = _together([self._finder(index) for index in range(count)], self._probe_timeout_s)
         refusals = {index: answer for index, answer in enumerate(found) if isinstance(answer, Fault)}
         if refusals and set(refusals.values()) == {Fault.NO_PERMISSION} and len(refusals) == count:
@@ -122,7 +123,9 @@ class NvmlNode:
     ) -> Callable[[], Card | Fault]:
         def ask() -> Card | Fault:
             # The same handle, counted from here on under the card's own name.
-            return probe(Device(found.handle, self._meter(identity.uuid)), identity, uuids_by_address)
+            uuid = identity.uuid
+            device = Device(found.handle, self._meter(uuid), self._refused.setdefault(uuid, {}))
+            return probe(device, identity, uuids_by_address)
 
         return ask
 
@@ -131,7 +134,8 @@ class NvmlNode:
 
         A card that is absent has one too: it looks for the card now and then.
         """
-        reader = NvmlCardReader(self._driver, card, clock, self._meter(card.identity.uuid), self._procfs_root)
+        access = CardAccess(self._driver, self._meter(card.identity.uuid), self._refused, self._procfs_root)
+        reader = NvmlCardReader(access, card, clock)
         self._readers.append(reader)
         return reader
 
