@@ -35,6 +35,7 @@ GPM_COMPUTE = (0.55, 0.98)
 APART = 0.68
 # A hump of power counts as a level of its own only when it is this share of the limit away from the other.
 HUMP_DISTANCE = 0.12
+RARE = 0.08  # of the samples: a level seen less often is a moment (a switch of phase, a spike), not a level
 LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
 
 
@@ -116,6 +117,7 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, gap: float) -> Leve
     waiting = tuple(c + share * max(top - c, 1.0) for c, share in zip(context, WAIT_SHARE, strict=True))
     computing = tuple(max(c + share * max(top - c, 1.0), high) for c, share in zip(context, COMPUTE_SHARE, strict=True))
     apart = humps.separation >= APART and high - low >= HUMP_DISTANCE * top
+    apart = apart and RARE <= humps.share_high <= 1.0 - RARE
     # A low level that the time without kernels explains is the context's, not that of waiting.
     seen_waiting = apart and low <= waiting[1] and gap <= 0.5 * (1.0 - humps.share_high)
     if seen_waiting:

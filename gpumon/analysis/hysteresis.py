@@ -1,7 +1,8 @@
 """From judgements to a verdict that does not flap: what must hold, and for how long, before the class changes.
 
-After a change of the job's behaviour the new class is taken as soon as two judgements agree. Without one, a class
-stands for a minute at least and a rival must win for ten seconds: a border case then changes once a minute at most.
+After a change of the job's behaviour the new class is taken as soon as two judgements agree; it may be corrected once,
+because it was taken on a few seconds. After that a class stands for a minute at least and a rival must win for ten
+seconds: a border case then changes once a minute at most.
 A detail may change more easily within its class, but not more often than every ten seconds.
 """
 
@@ -28,7 +29,7 @@ class Standing:
     detail: str = ""
     confidence: float = 0.0
     since_s: float = math.nan  # when this class began
-    changed_s: float = -math.inf  # when it was last changed
+    changed_s: float = -math.inf  # when it was last changed within one regime
     rival: tuple[JobClass, str] = (JobClass.UNKNOWN, "")
     rival_since_s: float = math.nan
     rival_count: int = 0
@@ -37,13 +38,13 @@ class Standing:
     against: str = ""
 
 
-def _taken(standing: Standing, judgement: Judgement, since_s: float, now_s: float) -> Standing:
+def _taken(judgement: Judgement, *, since_s: float, changed_s: float, now_s: float) -> Standing:
     return Standing(
         job_class=judgement.job_class,
         detail=judgement.detail,
         confidence=judgement.confidence,
         since_s=since_s,
-        changed_s=now_s if judgement.job_class is not standing.job_class else standing.changed_s,
+        changed_s=changed_s,
         judged_s=now_s,
         evidence=judgement.evidence,
         against=judgement.against,
@@ -77,7 +78,9 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
         standing.against,
     )
     if judgement.job_class is standing.job_class:
-        return _taken(standing, judgement, standing.since_s, now_s) if now_s - rival_since_s >= AGREE_S else waiting
+        if now_s - rival_since_s < AGREE_S:
+            return waiting
+        return _taken(judgement, since_s=standing.since_s, changed_s=standing.changed_s, now_s=now_s)
     first_name = standing.job_class is JobClass.UNKNOWN
     if new_regime or first_name:
         if judgement.job_class is JobClass.UNKNOWN:
@@ -85,9 +88,10 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
         else:
             patient = count >= AGREE_AFTER_CHANGE
         since_s = regime_s if new_regime else rival_since_s
-        return _taken(standing, judgement, since_s, now_s) if patient else waiting
-    patient = now_s - rival_since_s >= AGREE_S and now_s - standing.changed_s >= STANDS_S
-    return _taken(standing, judgement, rival_since_s, now_s) if patient else waiting
+        return _taken(judgement, since_s=since_s, changed_s=-math.inf, now_s=now_s) if patient else waiting
+    if now_s - rival_since_s < AGREE_S or now_s - standing.changed_s < STANDS_S:
+        return waiting
+    return _taken(judgement, since_s=rival_since_s, changed_s=now_s, now_s=now_s)
 
 
 def _confirmed(standing: Standing, judgement: Judgement, now_s: float) -> Standing:

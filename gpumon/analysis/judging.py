@@ -168,7 +168,7 @@ def step(
         processes=len(job.processes),
     )
     still = stillness.extend(past.still, seen, now_s)
-    who = waiting.find(seen.cards, job)
+    who = waiting.find(seen.cards, job, seen.host)
     result = time_split.split(seen, who, job.layout.framework)
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)

@@ -23,12 +23,15 @@ from gpumon.model.verdict import TimeSplit
 POINTS = 64
 UNKNOWNS = 7
 (WAIT_LEVEL, COMPUTE_LEVEL, CONTEXT_LEVEL, PLATEAU, CORRELATION, BOUND_LEVEL, OTHER_LEVEL) = range(UNKNOWNS)
-# Memory-controller activity of kernels bound by memory (decode 0.80 to 0.87, copies 0.9) and of others (matmuls 0.3 to
-# 0.6, published dmon samples); what a server computes is mostly prompts, whose matmuls are large.
+# Memory-controller activity: kernels bound by memory (decode 0.80 to 0.87, copies 0.9), large matmuls 0.3 to 0.6
+# (published dmon samples). In training, work above the edge is bound by memory as a whole.
+MEMORY_EDGE = (0.62, 0.78)
+EDGE_WIDTH = 0.06
+# A server mixes decode, bound by memory, with prompts, whose matmuls are large: there the activity is a mix.
 MEMORY_BOUND = (0.80, 0.90)
-NOT_BOUND = (0.25, 0.60)
-NOT_BOUND_SERVING = (0.20, 0.45)
+NOT_BOUND = (0.20, 0.45)
 # DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.15 to 0.45.
+DRAM_EDGE = (0.45, 0.62)
 DRAM_BOUND = (0.60, 0.85)
 DRAM_NOT_BOUND = (0.15, 0.45)
 SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
@@ -107,19 +110,20 @@ def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
 
 
 def _memory_bound(card: CardEvidence, work: Floats, serving: bool) -> Floats:
-    """Return the share of time in kernels bound by memory at each point.
-
-    The activity is a mix: what is bound by memory at its level, other work at a lower one, waiting at none.
-    """
+    """Return the share of time in kernels bound by memory at each point."""
     if not math.isnan(card.dram_active):
-        activity, bound, other = card.dram_active, DRAM_BOUND, DRAM_NOT_BOUND
+        activity, edge, bound, other = card.dram_active, DRAM_EDGE, DRAM_BOUND, DRAM_NOT_BOUND
     elif not math.isnan(card.memory_controller):
-        activity, bound, other = card.memory_controller, MEMORY_BOUND, NOT_BOUND_SERVING if serving else NOT_BOUND
+        activity, edge, bound, other = card.memory_controller, MEMORY_EDGE, MEMORY_BOUND, NOT_BOUND
     else:
         return np.zeros(POINTS)
-    upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
-    mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
-    return mixed
+    if serving:
+        upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
+        mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
+        return mixed
+    in_work = activity / np.maximum(work, max(activity, 1e-6))
+    whole: Floats = work / (1.0 + np.exp(-(in_work - _draw(edge, BOUND_LEVEL)) / EDGE_WIDTH))
+    return whole
 
 
 def _busy(card: CardEvidence) -> tuple[Floats, bool]:
@@ -185,7 +189,7 @@ def _of_card(
     can_wait = _can_wait(card, peers, links_known)
     # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
     peer = np.zeros(POINTS)
-    if waiting.culprits and card.uuid not in waiting.culprits:
+    if waiting.in_rotation or (waiting.culprits and card.uuid not in waiting.culprits):
         peer, rest = rest, peer
     latency = rest * can_wait
     alone = alone + rest - latency

@@ -9,6 +9,7 @@ slower itself. Differences under 8 % of the time are normal between cards.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpumon.analysis.activity import LevelRange
@@ -19,6 +20,9 @@ HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
+ROTATING_GAP = 0.08  # of one card at least
+LOADERS_CPUS = 0.5
+LOADER_READS = 20e6  # bytes per second
 IN_TURN = (0.6, 1.2)  # sum of the cards' busy shares
 
 
@@ -30,6 +34,7 @@ class Waiting:
     by_host: bool = False  # their host holds them; else they are slower themselves
     cost_ratio: float = 0.0  # share of the job's time
     gap_follows: float = 0.0  # share of the others' gaps that is also waiting for the culprit
+    in_rotation: bool = False  # every card is late now and then because its host is
     in_turn: bool = False  # the cards work one after the other: what one waits for is another
     work: dict[str, float] = field(default_factory=dict)  # uuid -> share of time that looks like work
 
@@ -63,8 +68,12 @@ def _median(values: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def find(cards: tuple[CardEvidence, ...], job: Job) -> Waiting:
-    """Return who waits for whom over the window; nobody where the cards look alike or do not tell."""
+def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -> Waiting:
+    """Return who waits for whom over the window; nobody where the cards look alike or do not tell.
+
+    Args:
+        host: the job's host rates over the window, by name of `host.HostRates`.
+    """
     up = [card for card in cards if card.up]
     work = {card.uuid: looks_like_work(card) for card in up}
     if len(up) < 2:
@@ -72,7 +81,27 @@ def find(cards: tuple[CardEvidence, ...], job: Job) -> Waiting:
     held = _held_by_host(up, work)
     if held is not None:
         return held
-    return Waiting(in_turn=_in_turn(up, job), work=work)
+    if _in_turn(up, job):
+        return Waiting(in_turn=True, work=work)
+    if _in_rotation(up, work, host):
+        return Waiting(by_host=True, in_rotation=True, work=work)
+    return Waiting(work=work)
+
+
+def _in_rotation(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float]) -> bool:
+    """Return True where now this card, now that one is late because its batch is: gaps here and there, loaders busy,
+    and the others wait with quiet links meanwhile."""
+    gaps = [card.gap for card in cards if not math.isnan(card.gap)]
+    loaders = host.get("relatives_cpus", math.nan) >= LOADERS_CPUS
+    reads = host.get("read_bytes_per_second", math.nan) >= LOADER_READS
+    if len(gaps) < len(cards) or max(gaps) < ROTATING_GAP or not (loaders or reads):
+        return False
+    waits = [
+        1.0 - card.gap - work[card.uuid] - sum(card.pcie.busy) / 2
+        for card in cards
+        if not math.isnan(work[card.uuid]) and card.pcie.known
+    ]
+    return bool(waits) and _median(waits) >= OTHERS_WAITING / 2
 
 
 def _in_turn(cards: list[CardEvidence], job: Job) -> bool:
