@@ -203,18 +203,21 @@ function names(job) {
 
 function showJob(view, job, openByItself) {
   colour(view.root, "class", look(job)[0]);
+  // The verdict of a job that lost a card is about the cards that are left: it does not explain the headline.
+  const explained = job.gpus_lost === 0;
   const age = known(job.class_age_seconds) ? ` · ${word("since", duration(job.class_age_seconds))}` : "";
   fill(view.line, [look(job), job.gpus, job.tenant, percent(job.confidence), age], () => [
     chip(...look(job)),
     bold(word("gpus", ranges(job.gpus) || "–")),
     make("span", "who", `${word("tenant")} ${job.tenant}`),
-    make("span", "aside", word("sure", percent(job.confidence)) + age),
+    ...(explained ? [make("span", "aside", word("sure", percent(job.confidence)) + age)] : []),
   ]);
   write(view.title, headline(job));
   const who = [job.gpu_job, ...names(job)];
   fill(view.who, who, () => who.flatMap((name, i) => [...(i ? [" · "] : []), make("bdi", "", name)]));
   showSplit(view, job);
   showAdvice(view.advice, job);
+  view.why.hidden = !explained || job.evidence.length === 0;
   fill(view.why, [job.evidence, job.against], () => [
     make("h4", "", word("why")),
     make("ul", "", ...job.evidence.map((sentence) => make("li", "", sentence))),
@@ -278,7 +281,7 @@ function showAdvice(element, job) {
 
 function showJobChart(element, name) {
   const recent = history && history.jobs.find((found) => found.gpu_job === name);
-  element.hidden = !recent || recent.class.length < 3;
+  element.hidden = !recent || recent.time_ratio[STATES[0]].filter(known).length < 3;
   if (element.hidden) return;
   fill(element, [history.end], () => {
     const chart = areaChart(recent);
@@ -440,8 +443,9 @@ function notices(state) {
 
 function answerLine(jobs, troubled) {
   if (jobs.length === 0) return word("no_jobs");
-  if (troubled.length === 0) return word("all_well");
-  if (jobs.length === 1) return headline(troubled[0]);
+  const unclear = jobs.filter((job) => job.class === "unknown").length;
+  if (jobs.length === 1 && troubled.length + unclear > 0) return headline(jobs[0]);
+  if (troubled.length === 0) return unclear ? word("not_judged", unclear, jobs.length) : word("all_well");
   return troubled.length === 1 ? word("one_trouble", jobs.length) : word("trouble", troubled.length, jobs.length);
 }
 

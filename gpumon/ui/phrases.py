@@ -88,10 +88,11 @@ def answer(report: Report) -> str:
     if not report.jobs:
         return "No job used these cards."
     troubled = sum(map(in_trouble, report.jobs))
-    if troubled == 0:
-        return "No job was held back."
-    if len(report.jobs) == 1:
+    unclear = sum(job.job_class == "unknown" for job in report.jobs)
+    if len(report.jobs) == 1 and troubled + unclear:
         return headline(report.jobs[0], report.gpus) + "."
+    if troubled == 0:
+        return f"{unclear} of {len(report.jobs)} jobs cannot be judged." if unclear else "No job was held back."
     return f"{troubled} of {len(report.jobs)} jobs need attention."
 
 

@@ -113,6 +113,7 @@ PAGE: dict[str, Words] = {
     "cards_missing": Words("{} of {} expected cards are missing.", "应有 {1} 张卡，缺 {0} 张。"),
     "loading": Words("Waiting for the first figures …", "正在等待第一批数据 …"),
     "no_jobs": Words("No job uses these cards.", "没有任务在使用这些显卡。"),
+    "not_judged": Words("{} of {} jobs cannot be judged yet", "{1} 个任务中有 {0} 个暂时无法判断"),
     "all_well": Words("No job is held back.", "没有任务被拖慢。"),
     "one_trouble": Words("1 of {} jobs needs attention", "{} 个任务中有 1 个需要关注"),
     "trouble": Words("{} of {} jobs need attention", "{1} 个任务中有 {0} 个需要关注"),

@@ -123,6 +123,10 @@ def test_text_of_other_nodes() -> None:
     assert "No NVIDIA driver answered (driver_not_loaded)." in report_text.text(
         watched(views.no_driver(), ((3.0, views.IDLE),))
     )
+    unclear = report_text.text(watched(views.geforce(), ((9.0, views.UNKNOWN),)))
+    assert "Not enough evidence yet." in unclear
+    assert "2 of 2 jobs cannot be judged." in report_text.text(watched(views.geforce(2), ((9.0, views.UNKNOWN),)))
+    assert "No job was held back." in report_text.text(mended())
     lost = report_text.text(misconfigured(views.lost_card()))
     assert "A card of this job does not answer: GPU 5" in lost
     assert re.search(r"^  5  RTX 5090 +no answer \(lost\)$", lost, re.MULTILINE)
