@@ -12,7 +12,7 @@ from gpumon.jobs.devices import Device
 from gpumon.jobs.facts import Facts, Key
 from gpumon.jobs.launch import Launch, relatives
 from gpumon.jobs.layout.parts import Said, both
-from gpumon.jobs.occupancy import Use
+from gpumon.jobs.occupancy import Occupancy, Use
 from gpumon.model.job import Job, JobCard, JobKind, Layout
 from gpumon.model.process import Process
 
@@ -31,15 +31,14 @@ class _Members:
     relatives: tuple[Facts, ...]
 
 
-def assemble(
-    assigned: Assigned, seen: Seen, uses: Mapping[Key, tuple[Use, ...]]
-) -> tuple[dict[str, Launch], tuple[Job, ...]]:
+def assemble(assigned: Assigned, seen: Seen, occupied: Occupancy) -> tuple[dict[str, Launch], tuple[Job, ...]]:
     """Return the launches with what was learnt of them, and their jobs, oldest first."""
     members: dict[str, list[Key]] = {name: [] for name in assigned.launches}
     for key, name in assigned.launch_of.items():
         members[name].append(key)
     processes = {process.pid: process for process in seen.tick.processes.processes}
     others = relatives(seen.shown, assigned.launch_of, assigned.by_root)
+    crowded = _crowded(assigned, occupied)
     launches: dict[str, Launch] = {}
     jobs: list[Job] = []
     for name, one in assigned.launches.items():
@@ -49,7 +48,7 @@ def assemble(
         learnt = _stuck(_learnt(one, facts), newest, seen.tick.mono_s)
         launches[name] = learnt
         people = _Members(tuple(keys), tuple(facts), tuple(newest), tuple(others.get(name, ())))
-        jobs.append(_job(learnt, people, _cards(keys, uses), seen))
+        jobs.append(_job(learnt, people, _cards(keys, occupied.uses, crowded), seen))
     jobs.sort(key=lambda job: (job.first_seen_s, job.gpu_job))
     return launches, tuple(jobs)
 
@@ -78,7 +77,19 @@ def _stuck(one: Launch, newest: list[Process], now_s: float) -> Launch:
     return replace(one, stuck_since_s=now_s) if math.isnan(one.stuck_since_s) else one
 
 
-def _cards(keys: Iterable[Key], uses: Mapping[Key, tuple[Use, ...]]) -> tuple[JobCard, ...]:
+def _crowded(assigned: Assigned, occupied: Occupancy) -> frozenset[Device]:
+    """Return cards and slices on which several jobs, or a job and somebody unknown, have processes."""
+    first: dict[Device, str] = {}
+    crowded: set[Device] = {Device(uuid) for uuid in occupied.hidden}
+    for key, uses in occupied.uses.items():
+        name = assigned.launch_of.get(key, "")
+        for use in uses:
+            if first.setdefault(use.device, name) != name:
+                crowded.add(use.device)
+    return frozenset(crowded)
+
+
+def _cards(keys: Iterable[Key], uses: Mapping[Key, tuple[Use, ...]], crowded: frozenset[Device]) -> tuple[JobCard, ...]:
     """Return the cards in use. A figure that one of the processes lacks is lacking for all of them together."""
     memory: dict[Device, float] = {}
     activity: dict[Device, float] = {}
@@ -87,7 +98,13 @@ def _cards(keys: Iterable[Key], uses: Mapping[Key, tuple[Use, ...]]) -> tuple[Jo
             memory[use.device] = memory.get(use.device, 0.0) + use.memory_bytes
             activity[use.device] = activity.get(use.device, 0.0) + use.sm_ratio
     return tuple(
-        JobCard(device.uuid, device.mig_uuid, memory_bytes=memory[device], sm_ratio=min(1.0, activity[device]))
+        JobCard(
+            device.uuid,
+            device.mig_uuid,
+            shared=device in crowded,
+            memory_bytes=memory[device],
+            sm_ratio=min(1.0, activity[device]),
+        )
         for device in sorted(memory)
     )
 
@@ -135,26 +152,4 @@ def unattributed(cards: Mapping[str, float], processes: Iterable[Key], first_see
         processes=tuple(sorted(processes)),
         first_seen_s=first_seen_s,
         layout=Layout(),
-    )
-
-
-def shared(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """Return the jobs with cards marked on which several of them have processes."""
-    users: dict[tuple[str, str], int] = {}
-    for job in jobs:
-        for card in job.cards:
-            if card.used:
-                users[card.uuid, card.mig_uuid] = users.get((card.uuid, card.mig_uuid), 0) + 1
-    crowded = {device for device, count in users.items() if count > 1}
-    if not crowded:
-        return jobs
-    return tuple(
-        replace(
-            job,
-            cards=tuple(
-                replace(card, shared=True) if card.used and (card.uuid, card.mig_uuid) in crowded else card
-                for card in job.cards
-            ),
-        )
-        for job in jobs
     )

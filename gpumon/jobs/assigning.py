@@ -34,6 +34,7 @@ class Seen:
     shown: Mapping[int, Facts]  # by pid, shown by procfs now and read
     unread: frozenset[int]  # pids shown but not read yet
     on_cards: tuple[Key, ...]  # GPU processes
+    host_containers: frozenset[str]  # ids of containers that the host itself runs, as far as they are known
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Assigned:
     launches: dict[str, Launch]
     launch_of: dict[Key, str]
     births: dict[Scope, tuple[float, ...]]
+    last_gpu_s: dict[str, float]
     waiting: dict[Key, float] = field(default_factory=dict)
     by_root: dict[Key, str] = field(default_factory=dict)
     awaited: bool = False  # a launcher without ranks is kept for a while
@@ -54,15 +56,20 @@ def assign(memory: Memory, seen: Seen) -> Assigned:
     on_cards = frozenset(seen.on_cards)
     launch_of = {key: name for key, name in memory.launch_of.items() if key in on_cards}
     living = frozenset(launch_of.values())
-    kept = {name: one for name, one in memory.launches.items() if name in living or _is_awaited(one, seen.shown, now_s)}
-    assigned = Assigned(kept, launch_of, _recent(memory.births, now_s), awaited=len(kept) > len(living))
+    last_gpu_s = dict.fromkeys(living, now_s)
+    kept: dict[str, Launch] = {}
+    for name, one in memory.launches.items():
+        if name not in living:
+            if not _is_awaited(one, seen.shown, now_s - memory.last_gpu_s[name]):
+                continue
+            last_gpu_s[name] = memory.last_gpu_s[name]
+        kept[name] = one
+    assigned = Assigned(kept, launch_of, _recent(memory.births, now_s), last_gpu_s, awaited=len(kept) > len(living))
     assigned.by_root = {root: name for name, one in kept.items() for root in one.roots}
     new = [seen.facts[key] for key in seen.on_cards if key not in launch_of and key in seen.facts]
     for process in sorted(new, key=lambda one: (one.start_ticks, one.pid)):
         if process.kind is not JobKind.UNATTRIBUTED:
             _find(memory, seen, assigned, process)
-    for name in frozenset(assigned.launch_of.values()):
-        assigned.launches[name] = replace(assigned.launches[name], last_gpu_s=now_s)
     return assigned
 
 
@@ -73,10 +80,10 @@ def _recent(births: Mapping[Scope, tuple[float, ...]], now_s: float) -> dict[Sco
     return {scope: times for scope, times in recent.items() if times}
 
 
-def _is_awaited(one: Launch, shown: Mapping[int, Facts], now_s: float) -> bool:
+def _is_awaited(one: Launch, shown: Mapping[int, Facts], since_s: float) -> bool:
     root = shown.get(one.root.pid)
     alive = root is not None and root.key == one.root.key
-    return alive and one.restarts_ranks and now_s - one.last_gpu_s < launch.WITHOUT_RANKS_S
+    return alive and one.restarts_ranks and since_s < launch.WITHOUT_RANKS_S
 
 
 def _find(memory: Memory, seen: Seen, assigned: Assigned, process: Facts) -> None:
@@ -94,6 +101,7 @@ def _find(memory: Memory, seen: Seen, assigned: Assigned, process: Facts) -> Non
         name = _join_or_begin(seen, assigned, process, root)
         assigned.by_root[root.key] = name
     assigned.launch_of[process.key] = name
+    assigned.last_gpu_s[name] = seen.tick.mono_s
 
 
 def _is_unnamed(seen: Seen, place: Place) -> bool:
@@ -123,7 +131,7 @@ def _join_or_begin(seen: Seen, assigned: Assigned, process: Facts, root: Facts) 
     if partner is not None:
         assigned.launches[partner.gpu_job] = replace(partner, roots={**partner.roots, root.key: ranks})
         return partner.gpu_job
-    container = naming.shown_container(root.place, host_containers(seen))
+    container = naming.shown_container(root.place, seen.host_containers)
     name = _name(seen, assigned, root, container)
     if name not in assigned.launches:
         assigned.launches[name] = Launch(
@@ -142,14 +150,6 @@ def _join_or_begin(seen: Seen, assigned: Assigned, process: Facts, root: Facts) 
             roots={root.key: ranks},
         )
     return name
-
-
-def host_containers(seen: Seen) -> frozenset[str]:
-    """Return the ids of containers that the host itself runs, as far as they are known."""
-    outermost = {
-        one.place.chain[0] for one in seen.shown.values() if one.place.chain and naming.is_hosts_own(one.place)
-    }
-    return frozenset(outermost | seen.tick.processes.containers.keys())
 
 
 def _name(seen: Seen, assigned: Assigned, root: Facts, container: str) -> str:

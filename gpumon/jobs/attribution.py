@@ -41,17 +41,18 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
     else:
         remembered = {key[0]: key for key in memory.launch_of}
         occupied = occupancy.of_tick(memory.occupancy, tick, shown, remembered)
-    seen = Seen(tick, settings, facts, shown, unread, tuple(occupied.uses))
+    seen = Seen(tick, settings, facts, shown, unread, tuple(occupied.uses), _host_containers(tick, shown))
     assigned = assigning.assign(memory, seen)
-    launches, jobs = assembly.assemble(assigned, seen, occupied.uses)
+    launches, jobs = assembly.assemble(assigned, seen, occupied)
     jobs = held.with_given(jobs, seen, memory.jobs)
     nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, busy_alone)
-    jobs = assembly.shared((*jobs, *_unattributed(memory, tick, *nobodys)))
+    jobs = (*jobs, *_unattributed(memory, tick, *nobodys))
     kept = jobs[: settings.max_jobs]
     waits = any(tick.mono_s - since_s < BUSY_ALONE_S for since_s in busy_alone.values())
     after = Memory(
         facts={key: one for key, one in facts.items() if key in assigned.launch_of or one is shown.get(key[0])},
         launches=launches,
+        last_gpu_s=assigned.last_gpu_s,
         launch_of=assigned.launch_of,
         waiting=assigned.waiting,
         births=assigned.births,
@@ -90,6 +91,11 @@ def _busy_alone(memory: Memory, tick: Tick) -> dict[str, float]:
 def _holds_context(card: CardTick) -> bool:
     """Return True where no list can be had (another tool's log) and the memory in use says that somebody is there."""
     return card.processes is None and card.up and card.reading("memory_used_bytes") >= CONTEXT_BYTES
+
+
+def _host_containers(tick: Tick, shown: Mapping[int, Facts]) -> frozenset[str]:
+    outermost = {one.place.chain[0] for one in shown.values() if one.place.chain and naming.is_hosts_own(one.place)}
+    return frozenset(outermost | tick.processes.containers.keys())
 
 
 def _read(memory: Memory, tick: Tick) -> tuple[dict[Key, Facts], dict[int, Facts], frozenset[int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpumon.model.card import Card
 
@@ -23,9 +24,8 @@ _DEVICE_NODE = re.compile(
 _SLICE = re.compile(r"(?P<board>[0-9]{1,4})[:.](?P<gi>[0-9]{1,4})(?:[:.](?P<ci>[0-9]{1,4}))?")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Device:
-    """A card, or one slice of it."""
+class Device(NamedTuple):
+    """A card, or one slice of it. A tuple, because it is hashed and compared for every process and card."""
 
     uuid: str
     mig_uuid: str = ""

@@ -6,11 +6,11 @@ runtime's. Without either, nothing is known and nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.jobs import naming, tenants
-from gpumon.jobs.assigning import CLOCK_TICKS_PER_SECOND, Seen, host_containers
+from gpumon.jobs.assigning import CLOCK_TICKS_PER_SECOND, Seen
 from gpumon.jobs.cgroup import Place
 from gpumon.jobs.devices import Device, by_minor, visible
 from gpumon.jobs.facts import Facts, Key
@@ -73,12 +73,15 @@ def _given(seen: Seen) -> dict[str, _Given]:
     """Return the containers that were given cards, by the outermost container's id."""
     tick = seen.tick
     found: dict[str, _Given] = {}
+    named = by_minor(tick.cards)
     if not tick.processes.foreign_pids:
         for process in tick.processes.processes:
-            facts = seen.shown.get(process.pid)
-            if facts is None or not facts.place.chain or isinstance(process.gpu_minors, Fault):
+            if isinstance(process.gpu_minors, Fault) or not process.gpu_minors:
                 continue
-            devices = _by_minors(process.gpu_minors, tick.cards)
+            facts = seen.shown.get(process.pid)
+            if facts is None or not facts.place.chain:
+                continue
+            devices = _by_minors(process.gpu_minors, named)
             if devices:
                 one = found.setdefault(facts.place.chain[0], _Given(facts.place, facts.kind))
                 one.devices.update(dict.fromkeys(devices))
@@ -87,7 +90,7 @@ def _given(seen: Seen) -> dict[str, _Given]:
                     one.first = facts
     for container in tick.processes.containers.values():
         if container.container_id not in found:
-            devices = _of_container(container, tick.cards)
+            devices = _of_container(container, tick.cards, named)
             if devices:
                 place = Place(
                     JobKind.CONTAINER, container.runtime, (container.container_id,), owner_uid=container.owner_uid
@@ -96,9 +99,8 @@ def _given(seen: Seen) -> dict[str, _Given]:
     return found
 
 
-def _by_minors(minors: frozenset[int], cards: tuple[Card, ...]) -> tuple[Device, ...]:
+def _by_minors(minors: frozenset[int], named: Mapping[int, Card]) -> tuple[Device, ...]:
     """Return whole cards; a card in slices is given slice by slice, and which one the device file does not tell."""
-    named = by_minor(cards)
     return tuple(
         Device(named[minor].identity.uuid)
         for minor in sorted(minors)
@@ -106,9 +108,9 @@ def _by_minors(minors: frozenset[int], cards: tuple[Card, ...]) -> tuple[Device,
     )
 
 
-def _of_container(container: Container, cards: tuple[Card, ...]) -> tuple[Device, ...]:
+def _of_container(container: Container, cards: tuple[Card, ...], named: Mapping[int, Card]) -> tuple[Device, ...]:
     if not isinstance(container.gpu_minors, Fault) and container.gpu_minors:
-        return _by_minors(container.gpu_minors, cards)
+        return _by_minors(container.gpu_minors, named)
     if container.gpu_request is None:
         return ()
     selection = visible(container.gpu_request, cards)
@@ -116,7 +118,7 @@ def _of_container(container: Container, cards: tuple[Card, ...]) -> tuple[Device
 
 
 def _held(seen: Seen, one: _Given, cards: tuple[JobCard, ...], known: dict[str, Job]) -> Job:
-    container = naming.shown_container(one.place, host_containers(seen))
+    container = naming.shown_container(one.place, seen.host_containers)
     name = naming.of_container(one.kind, one.place, container)
     before = known.get(name)
     if before is not None:

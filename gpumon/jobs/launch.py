@@ -44,7 +44,6 @@ class Launch:
     workload: str
     # Roots of all processes that met here -> (rank, node rank) they claimed, -1 when not said.
     roots: Mapping[Key, tuple[int, int]]
-    last_gpu_s: float = math.nan
     said_by: tuple[Said, ...] = ()  # `layout` was joined from these
     layout: Layout = field(default_factory=Layout)
     nodes: int = 0

@@ -17,6 +17,7 @@ class Memory:
 
     facts: Mapping[Key, Facts] = field(default_factory=dict)
     launches: Mapping[str, Launch] = field(default_factory=dict)  # by gpu_job
+    last_gpu_s: Mapping[str, float] = field(default_factory=dict)  # gpu_job -> when it last had a GPU process
     launch_of: Mapping[Key, str] = field(default_factory=dict)  # GPU process -> gpu_job
     waiting: Mapping[Key, float] = field(default_factory=dict)  # GPU process -> since when its container has no name
     births: Mapping[Scope, tuple[float, ...]] = field(default_factory=dict)  # when launches of a place appeared

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpumon.jobs.devices import Device, by_minor
 from gpumon.jobs.facts import Facts, Key
@@ -20,9 +21,8 @@ from gpumon.model.samples import CardTick, GpuProcess, Tick
 HIDDEN_AFTER_TABLES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One process on one card or slice."""
+class Use(NamedTuple):
+    """One process on one card or slice. A tuple, because one is made for every process in every refresh."""
 
     device: Device
     memory_bytes: float  # NaN when the driver does not tell
@@ -60,17 +60,18 @@ def of_tick(before: Occupancy, tick: Tick, facts: Mapping[int, Facts], remembere
         if not listed:
             continue
         lists[card_tick.uuid] = listed
+        total = card_tick.reading("memory_total_bytes")
         nobody: list[int] = []
         for process in _merged(listed):
             known = facts.get(process.pid)
             if known is not None:
-                uses.setdefault(known.key, []).append(_use(card_tick, process))
+                uses.setdefault(known.key, []).append(_use(card_tick.uuid, total, process))
             elif process.pid in shown:
                 unsettled = True
             elif not current:
                 continue  # its card is silent and procfs no longer shows it: it ended
             elif process.pid in remembered:
-                uses.setdefault(remembered[process.pid], []).append(_use(card_tick, process))
+                uses.setdefault(remembered[process.pid], []).append(_use(card_tick.uuid, total, process))
             else:
                 count, _ = unseen[process.pid] = _unseen(before, tick, card_tick, process.pid)
                 if count >= HIDDEN_AFTER_TABLES:
@@ -125,12 +126,11 @@ def _merged(listed: tuple[GpuProcess, ...]) -> list[GpuProcess]:
     return list(found.values())
 
 
-def _use(card_tick: CardTick, process: GpuProcess) -> Use:
-    total = card_tick.reading("memory_total_bytes")
+def _use(uuid: str, total: float, process: GpuProcess) -> Use:
     memory = process.used_memory_bytes
     if memory > total or memory < 0:
         memory = math.nan  # more than the card has: the driver's list was read with a wrong stride
-    return Use(Device(card_tick.uuid, process.mig_uuid), memory, min(1.0, process.sm_ratio))
+    return Use(Device(uuid, process.mig_uuid), memory, min(1.0, process.sm_ratio))
 
 
 def _unseen(before: Occupancy, tick: Tick, card_tick: CardTick, pid: int) -> tuple[int, float]:
