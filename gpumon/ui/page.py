@@ -1,4 +1,4 @@
-"""The live page at `/`: three packaged files put together once into one HTML document that loads nothing else.
+"""The live page at `/`: packaged files put together once into one HTML document that loads nothing else.
 
 The content security policy names the hashes of the one style and the one script, so nothing that a name on the page
 might smuggle in could run. The page gets its figures from /api/v1/state and /api/v1/recent.
@@ -54,4 +54,4 @@ def _script() -> str:
         "STATES": TIME_STATES,
     }
     lines = (f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items())
-    return f'"use strict";\n{"".join(lines)}{packaged("page.js")}'
+    return f'"use strict";\n{"".join(lines)}{packaged("page_parts.js")}\n{packaged("page.js")}'

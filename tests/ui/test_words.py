@@ -42,7 +42,7 @@ def test_both_languages_say_the_same_thing(group: dict[str, words.Words]) -> Non
 def test_the_page_uses_each_of_its_words() -> None:
     """Every word the script or the markup asks for exists, and none is left over."""
     package = resources.files("gpumon.ui")
-    script = package.joinpath("page.js").read_text("utf-8")
+    script = "".join(package.joinpath(name).read_text("utf-8") for name in ("page_parts.js", "page.js"))
     markup = package.joinpath("page.html").read_text("utf-8")
     asked = set(re.findall(r'word\(\s*"(\w+)"', script)) | set(re.findall(r'data-word="(\w+)"', markup))
     computed = set(
