@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from gpumon.hardware.simulated.cards import CardSpec
 from gpumon.hardware.simulated.engine import Engine, Signal
 from gpumon.hardware.simulated.fabric import NVLINK_RX, NVLINK_TX, RX, TX, Slot, Transfer
-from gpumon.hardware.simulated.timeline import COLUMNS, Label, Timeline
+from gpumon.hardware.simulated.timeline import Label, Timeline
 from gpumon.hardware.simulated.timeline_file import CHANNELS
 
 _SPEED_EXPONENT = 0.65
@@ -29,7 +29,6 @@ _SLEEP_SM_HERTZ = 210e6
 _SLEEP_MEMORY_HERTZ = 405e6
 _BOOST_SHARE = 0.93  # of the maximum SM clock that boost settles at under load
 _POWER = CHANNELS.index("power")
-_LABEL_0 = len(CHANNELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +98,15 @@ class CardState:
     _busy_until_s: float = 0.0
     _clock_ratio: float = 1.0
     _unsettled: bool = False
+    card: CardSpec = field(init=False)  # the product
+    _link_rate: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.card = self.slot.card
+        self._link_rate = self.slot.wire_bytes_per_second
         self.temperature = self.conditions.ambient_celsius + self.card.watts.floor * self._celsius_per_watt
         self._settle()
         self.engine.at(self.engine.now + _HEARTBEAT_S, self._beat)
-
-    @property
-    def card(self) -> CardSpec:
-        """The product."""
-        return self.slot.card
 
     @property
     def power_limit_watts(self) -> float:
@@ -143,13 +141,25 @@ class CardState:
     def _settle(self) -> None:
         self._unsettled = False
         now = self.engine.now
-        busy = bool(self.kernels or self.transfers or self.waiting)
-        if busy:
+        if self.kernels or self.transfers or self.waiting:
             self._busy_until_s = now
-        demand = self._demanded_watts(now)
+        rx = tx = nvlink_rx = nvlink_tx = 0.0
+        moving: Transfer | None = None
+        for transfer in self.transfers:
+            counts, rate = transfer.route.cards[self.index], transfer.rate
+            rx += rate * counts[RX]
+            tx += rate * counts[TX]
+            nvlink_rx += rate * counts[NVLINK_RX]
+            nvlink_tx += rate * counts[NVLINK_TX]
+            if transfer.collective and moving is None:
+                moving = transfer
+        collective = moving is not None or bool(self.waiting)
+        demand = self._demanded_watts(now, collective, max(rx, nvlink_rx / 8))
         watts, flags = self._hold(demand, now)
         self._set_kernel_rates(now)
-        self._rates = self._stretch(watts, flags, now)
+        activity = self._activity([rx, tx, nvlink_rx, nvlink_tx], collective)
+        activity.insert(_POWER, watts)
+        self._rates = activity + self._state(flags, now) + self._labels(moving, flags)
 
     def change(self, *, host_label: Label | None = None, contexts: int = 0, memory_bytes: float = 0.0) -> None:
         """Change what holds when nothing runs, the open contexts, and the memory in use, all by difference."""
@@ -183,25 +193,24 @@ class CardState:
         share = min(elapsed_s / self.conditions.heat_seconds, 1.0)
         self.temperature += (goal - self.temperature) * share
 
-    def _demanded_watts(self, now: float) -> float:
+    def _demanded_watts(self, now: float, collective: bool, moved: float) -> float:
         levels = self.card.watts
         if self.contexts == 0:
             return levels.floor
-        collective = self._in_collective()
-        if not self.kernels and not collective:
+        kernels = self.kernels
+        if not kernels and not collective:
             asleep = now - self._busy_until_s >= _CLOCKS_FALL_AFTER_S
             return levels.context if asleep else levels.awake
-        watts = levels.awake
-        if self.kernels:
-            share = 1.0 / len(self.kernels)
-            watts += sum(kernel.work.power for kernel in self.kernels) * share * (levels.compute - levels.awake)
+        above = 0.0
+        if kernels:
+            power = kernels[0].work.power if len(kernels) == 1 else _mean_power(kernels)
+            above = power * (levels.compute - levels.awake)
         if collective:
             # Beside other kernels a collective adds less than alone: clocks and fabric are up already.
-            moved = max(self._moved(RX), self._moved(NVLINK_RX) / 8)
             spinning = levels.spin - levels.awake
-            moving = (levels.copy - levels.spin) * min(moved / self.slot.wire_bytes_per_second, 1.0)
-            watts += (spinning * 0.5 if self.kernels else spinning) + moving
-        return levels.awake + (watts - levels.awake) * self.conditions.power
+            moving = (levels.copy - levels.spin) * min(moved / self._link_rate, 1.0)
+            above += (spinning * 0.5 if kernels else spinning) + moving
+        return levels.awake + above * self.conditions.power
 
     def _hold(self, demand: float, now: float) -> tuple[float, tuple[bool, bool, bool]]:
         """Bring the demand under the limits; sets the clock ratio. Returns watts and (cap, thermal, brake)."""
@@ -248,73 +257,81 @@ class CardState:
 
         self.engine.at(self.engine.now + max(kernel.left_s, 0.0) / kernel.rate, end)
 
-    def _in_collective(self) -> bool:
-        return bool(self.waiting) or any(transfer.collective for transfer in self.transfers)
+    def _activity(self, moved: list[float], collective: bool) -> list[float]:
+        """Return the channels from pcie_rx to dram_active, power left out."""
+        kernel = controller = sm = occupancy = tensor = dram = 0.0
+        share = 1.0 / len(self.kernels) if self.kernels else 0.0
+        for running in self.kernels:
+            work = running.work
+            kernel += work.kernel * share
+            controller += work.memory_controller * share
+            sm += work.sm * share
+            occupancy += work.occupancy * work.sm * share
+            tensor += work.tensor * share
+            dram += work.dram * share
+            if work.rx or work.tx or work.nvlink:
+                moved[RX] += work.rx * share
+                moved[TX] += work.tx * share
+                moved[NVLINK_RX] += work.nvlink * share
+                moved[NVLINK_TX] += work.nvlink * share
+        if collective:
+            kernel = 1.0
+            controller = max(controller, 0.02)
+            sm = max(sm, _COLLECTIVE_SM_SHARE)
+            occupancy = max(occupancy, 0.02)
+        if moved[RX] or moved[TX] or moved[NVLINK_RX]:
+            # A reduced byte is read and written in device memory about three times for each one sent.
+            touched = 1.5 * sum(moved) / self.card.memory_bytes_per_second
+            dram = min(dram + touched, 0.95)
+            controller = min(controller + 1.6 * touched, 1.0)
+        return [*moved, kernel, controller, sm, occupancy, tensor, dram]
 
-    def _moved(self, direction: int) -> float:
-        return sum(transfer.rate * transfer.route.cards[self.index][direction] for transfer in self.transfers)
-
-    def _stretch(self, watts: float, flags: tuple[bool, bool, bool], now: float) -> list[float]:
-        out = [0.0] * COLUMNS
-        self._add_activity(out)
+    def _state(self, flags: tuple[bool, bool, bool], now: float) -> list[float]:
+        """Return the channels from sm_clock on."""
         card = self.card
-        asleep = now - self._busy_until_s >= _CLOCKS_FALL_AFTER_S or self.contexts == 0
+        asleep = self.contexts == 0 or now - self._busy_until_s >= _CLOCKS_FALL_AFTER_S
         cap, thermal, brake = flags
         critical = thermal and self.temperature >= card.shutdown_celsius - 2
-        out[4] = watts
-        out[11] = _SLEEP_SM_HERTZ if asleep else card.sm_clock_max_hertz * _BOOST_SHARE * self._clock_ratio
-        out[12] = _SLEEP_MEMORY_HERTZ if asleep else card.memory_clock_max_hertz
-        out[13] = self.temperature
-        out[14] = self.memory_used_bytes
-        out[15] = 1.0 if asleep else self.slot.trained_generation
-        out[16] = self.slot.trained_lanes
-        out[17] = self.conditions.replays_per_second
-        out[18:23] = [cap, thermal and not critical, critical, brake, asleep]
-        self._add_labels(out)
-        out[_LABEL_0 + Label.POWER_LIMITED] = cap and self.power_limit_watts <= 0.9 * card.tdp_watts
-        out[_LABEL_0 + Label.THERMAL] = thermal
-        out[_LABEL_0 + Label.BRAKE] = brake
-        return out
+        return [
+            _SLEEP_SM_HERTZ if asleep else card.sm_clock_max_hertz * _BOOST_SHARE * self._clock_ratio,
+            _SLEEP_MEMORY_HERTZ if asleep else card.memory_clock_max_hertz,
+            self.temperature,
+            self.memory_used_bytes,
+            1.0 if asleep else self.slot.trained_generation,
+            self.slot.trained_lanes,
+            self.conditions.replays_per_second,
+            cap,
+            thermal and not critical,
+            critical,
+            brake,
+            asleep,
+        ]
 
-    def _add_activity(self, out: list[float]) -> None:
-        share = 1.0 / len(self.kernels) if self.kernels else 0.0
-        for direction in (RX, TX, NVLINK_RX, NVLINK_TX):
-            out[direction] = self._moved(direction)
-        for kernel in self.kernels:
-            work = kernel.work
-            rates = (work.rx, work.tx, work.nvlink, work.nvlink)
-            shares = (work.kernel, work.memory_controller, work.sm, work.occupancy * work.sm, work.tensor, work.dram)
-            for column, rate in enumerate(rates):
-                out[column] += rate * share
-            for column, part in enumerate(shares, start=5):
-                out[column] += part * share
-        if self._in_collective():
-            out[5] = 1.0
-            out[6] = max(out[6], 0.02)
-            out[7] = max(out[7], _COLLECTIVE_SM_SHARE)
-            out[8] = max(out[8], 0.02)
-        moved = sum(out[:4])
-        if moved:
-            # A reduced byte is read and written in device memory about three times for each one sent.
-            touched = 1.5 * moved / self.card.memory_bytes_per_second
-            out[10] = min(out[10] + touched, 0.95)
-            out[6] = min(out[6] + 1.6 * touched, 1.0)
-
-    def _add_labels(self, out: list[float]) -> None:
-        moving = next((transfer for transfer in self.transfers if transfer.collective), None)
+    def _labels(self, moving: Transfer | None, flags: tuple[bool, bool, bool]) -> list[float]:
+        """Return the event log's columns."""
+        out = [0.0] * len(Label)
         if self.kernels:
             if moving is not None:
-                out[_LABEL_0 + Label.OVERLAP] = 1.0
-                return
-            for kernel in self.kernels:
-                for label, part in kernel.work.labels.items():
-                    out[_LABEL_0 + label] += part / len(self.kernels)
+                out[Label.OVERLAP] = 1.0
+            else:
+                for kernel in self.kernels:
+                    for label, part in kernel.work.labels.items():
+                        out[label] += part / len(self.kernels)
         elif moving is not None:
             shared = moving.label is Label.OWN_LINK and moving.shared_bound
-            out[_LABEL_0 + (Label.SHARED_LINK if shared else moving.label)] = 1.0
+            out[Label.SHARED_LINK if shared else moving.label] = 1.0
         elif self.waiting:
-            out[_LABEL_0 + next(iter(self.waiting))] = 1.0
+            out[next(iter(self.waiting))] = 1.0
         elif self.transfers:
-            out[_LABEL_0 + self.transfers[0].label] = 1.0
+            out[self.transfers[0].label] = 1.0
         else:
-            out[_LABEL_0 + self.host_label] = 1.0
+            out[self.host_label] = 1.0
+        cap, thermal, brake = flags
+        out[Label.POWER_LIMITED] = cap and self.power_limit_watts <= 0.9 * self.card.tdp_watts
+        out[Label.THERMAL] = thermal
+        out[Label.BRAKE] = brake
+        return out
+
+
+def _mean_power(kernels: list[Kernel]) -> float:
+    return sum(kernel.work.power for kernel in kernels) / len(kernels)
