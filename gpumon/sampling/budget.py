@@ -19,8 +19,10 @@ _QUEUED_WINDOWS_RATIO = 0.25
 _MOST_STRETCH = 20.0
 _AVERAGE_OVER_S = 5.0  # process lists come every 3 s; a shorter average would follow them up and down
 _HEADROOM = 0.98  # aim below the limit, so that averages stay under it
-_FASTEST_RISE = 1.3  # per second
-_FASTEST_FALL = 0.95
+# How much of the excess is corrected within a second. The average lags by its 5 s: a faster hand would swing.
+_GAIN = 0.15
+# The reads that every card makes once at the beginning are no sign of what the schedule costs.
+_SETTLING_S = 3.0
 _OVERLAP_TEST_CALLS = 3
 _OVERLAP_TEST_LIMIT_S = 1.0
 
@@ -34,6 +36,7 @@ class Budget:
         self.windows_overlap = windows_overlap
         self.stretch = 1.0
         self._load: float | None = None
+        self._settled_s = 0.0
         self._before: tuple[float, float, float] | None = None
 
     def window_cycle_s(self) -> float:
@@ -46,7 +49,9 @@ class Budget:
     def account(self, mono_s: float, driver_s: float, cpu_s: float) -> None:
         """Take the cumulative driver seconds, and CPU seconds net of them, at a tick and adapt the stretch."""
         before, self._before = self._before, (mono_s, driver_s, cpu_s)
-        if before is None or mono_s <= before[0]:
+        if before is None:
+            self._settled_s = mono_s + _SETTLING_S
+        if before is None or mono_s <= before[0] or mono_s < self._settled_s:
             return
         passed_s = mono_s - before[0]
         driver = (driver_s - before[1]) / passed_s / self._settings.driver_budget_ratio
@@ -55,8 +60,7 @@ class Budget:
         load = max(driver, cpu) / _HEADROOM
         self._load = load if self._load is None else self._load + weight * (load - self._load)
         if self._load > 1.0 or self.stretch > 1.0:
-            change = min(max(self._load, _FASTEST_FALL), _FASTEST_RISE)
-            self.stretch = min(max(self.stretch * change, 1.0), _MOST_STRETCH)
+            self.stretch = min(max(self.stretch * self._load**_GAIN, 1.0), _MOST_STRETCH)
 
 
 def windows_overlap(readers: Sequence[CardReader]) -> tuple[bool, tuple[threading.Thread, ...]]:

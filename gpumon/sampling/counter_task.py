@@ -11,6 +11,7 @@ from gpumon.model.card import LinkSource
 from gpumon.model.fault import Fault
 from gpumon.sampling.card_log import CardAccess
 from gpumon.sampling.deadline import next_deadline
+from gpumon.sampling.lateness import SHORTEST_SLOT_PERIODS, Lateness
 from gpumon.sampling.link_pace import LinkPace
 
 _NAN = math.nan
@@ -21,12 +22,6 @@ _IMPOSSIBLE = 1.1
 # Two readings would do to call a link quiet, but then most pauses inside a step count: each burst would begin in a long
 # slot, and a late poller would lose more of the quiet time than of the loud, which lifts the mean of what was seen.
 _QUIET_AFTER_S = 2.0
-_SHORTEST_SLOT_PERIODS = 0.2
-# A poller that was late once will be late again: for so long its period leaves room for the same lateness, as far as
-# that is possible without reading more often than 50 times a second.
-_LATENESS_REMEMBERED_S = 10.0
-_SHORTEST_PERIOD_S = 0.02
-_LATENESS_MARGIN_S = 0.002
 # Without the budget for gapless reading, so many gapless periods are read in a row before a pause: more, the less is
 # missing, because each pause costs one read that closes no slot.
 _SHORTEST_RUN = 4
@@ -55,8 +50,7 @@ class CounterTask:
         self._before_active = True
         self._loud_s = start_s  # when either direction was last above the quiet rate
         self._run_left = 0  # gapless periods still to come before the next pause
-        self._lateness_s = 0.0  # the worst of late
-        self._lateness_until_s = start_s
+        self._lateness = Lateness(start_s)
 
     def wake(self, mono_s: float) -> None:
         """Read at once: the card has work again."""
@@ -76,9 +70,7 @@ class CounterTask:
                 self._before = None
         else:
             log.good(self._source, now_s, self._clock.mono_s())
-            late_s = sample.mono_s - self.due_s
-            if late_s >= self._lateness_s or now_s >= self._lateness_until_s:
-                self._lateness_s, self._lateness_until_s = late_s, now_s + _LATENESS_REMEMBERED_S
+            self._lateness.note(sample.mono_s - self.due_s, now_s, self.pace)
             before, self._before = self._before, sample
             if before is not None:
                 self._log_slots(before, sample)
@@ -130,16 +122,13 @@ class CounterTask:
         else:
             quiet = now_s - self._loud_s > _QUIET_AFTER_S
             period_s = pace.quiet_period_s if quiet else pace.busy_period_s
-            room_s = pace.longest_gap_s - self._lateness_s - _LATENESS_MARGIN_S
-            if _SHORTEST_PERIOD_S <= room_s < period_s:
-                period_s = room_s
-            period_s *= self._budget.stretch
+            period_s = min(period_s, self._lateness.longest_period_s(pace)) * self._budget.stretch
             if period_s > pace.longest_period_s:
                 period_s = self._in_runs(period_s)
         self._grid_s, late = next_deadline(self._grid_s, period_s, now_s)
         self._source.missed += late
         # After a late reading the grid may be a moment away, and a slot that short has no rate worth the name.
-        self.due_s = max(self._grid_s, now_s + _SHORTEST_SLOT_PERIODS * period_s)
+        self.due_s = max(self._grid_s, now_s + SHORTEST_SLOT_PERIODS * period_s)
 
     def _in_runs(self, period_s: float) -> float:
         """Return the next wait when the budget allows one read per period_s and the link asks for more.

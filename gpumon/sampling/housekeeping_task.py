@@ -15,10 +15,12 @@ _SECOND_S = 1.0
 _IDLE_RING_PERIOD_S = 10.0
 _RARE_PERIOD_S = 15.0
 _IDLE_PROCESS_PERIOD_S = 10.0
-# The longest a stretched process interval gets: jobs are to be seen within 5 s (DESIGN 3).
-_LONGEST_PROCESS_PERIOD_S = 5.0
-# A card stays watched closely this long after the last sign of work: longer than a process interval.
-_WORK_LINGERS_S = 6.0
+# The longest a stretched process interval gets. A process that comes or goes moves the card's memory, which is read
+# every second: then the list is due after the plain interval. Where memory is unknown, jobs are seen within 5 s.
+_LONGEST_PROCESS_PERIOD_S = 10.0
+_LONGEST_BLIND_PROCESS_PERIOD_S = 5.0
+# A card without processes stays watched closely this long after its last kernel or allocation.
+_WORK_LINGERS_S = 5.0
 # A CUDA context alone takes more than 100 MiB; the driver's own bookkeeping moves by a few.
 _CONTEXT_BYTES = 32 * 2**20
 # One failed read is a hiccup; the second in a row means that the card does not answer.
@@ -52,6 +54,9 @@ class HousekeepingTask:
         self._rare_due_s = start_s + _RARE_PHASE_S + (share - 1.0) * _RARE_PERIOD_S
         self._failures = 0
         self._used_bytes = math.nan
+        self._listed_bytes = math.nan  # memory in use at the last process list, and when that was
+        self._listed_s = start_s
+        self._occupied = True  # that list had processes, or could not be had
         self._last_work_s = start_s
         self.due_s = self._earliest()
 
@@ -106,14 +111,15 @@ class HousekeepingTask:
         grown = used_bytes - self._used_bytes > _CONTEXT_BYTES
         self._used_bytes = used_bytes
         if grown or sample.readings.get("utilization_ratio", 0.0) > 0.0:
+            self._last_work_s = now_s
             if not log.active:
                 self._process_due_s = self._ring_due_s = now_s
-            self._work_seen(now_s)
-        log.active = now_s - self._last_work_s < _WORK_LINGERS_S
+        if abs(used_bytes - self._listed_bytes) > _CONTEXT_BYTES:
+            self._process_due_s = min(self._process_due_s, self._listed_s + self._process_interval_s)
+        self._judge_activity(now_s)
 
-    def _work_seen(self, now_s: float) -> None:
-        self._last_work_s = now_s
-        self._log.active = True
+    def _judge_activity(self, now_s: float) -> None:
+        self._log.active = self._occupied or now_s - self._last_work_s < _WORK_LINGERS_S
 
     def _rings(self, now_s: float) -> None:
         log = self._log
@@ -131,22 +137,26 @@ class HousekeepingTask:
     def _processes(self, now_s: float) -> None:
         log = self._log
         source = log.sources["process"]
-        # Cubed: lists are the first to be thinned out, before coverage of the link suffers.
-        stretched_s = min(self._process_interval_s * self._budget.stretch**3, _LONGEST_PROCESS_PERIOD_S)
-        period_s = max(stretched_s, self._process_interval_s) if log.active else _IDLE_PROCESS_PERIOD_S
+        period_s = self._process_period_s() if log.active else _IDLE_PROCESS_PERIOD_S
         self._process_due_s, late = next_deadline(self._process_due_s, period_s, now_s)
         source.missed += late
         processes = self._reader.processes()
         ended_s = self._clock.mono_s()
+        self._listed_s, self._listed_bytes = now_s, self._used_bytes
         if isinstance(processes, Fault):
             log.failed(source, processes)
             log.processes = (None, ended_s)
-            self._last_work_s = now_s  # who cannot see processes cannot say that there are none
-            return
-        log.good(source, now_s, ended_s)
-        log.processes = (processes, ended_s)
-        if any(process.kind != "graphics" for process in processes):
-            self._work_seen(now_s)
+            self._occupied = True  # who cannot see processes cannot say that there are none
+        else:
+            log.good(source, now_s, ended_s)
+            log.processes = (processes, ended_s)
+            self._occupied = any(process.kind != "graphics" for process in processes)
+        self._judge_activity(now_s)
+
+    def _process_period_s(self) -> float:
+        """Return the interval of process lists: the first reads to be thinned out, before the link is seen less."""
+        longest_s = _LONGEST_BLIND_PROCESS_PERIOD_S if math.isnan(self._used_bytes) else _LONGEST_PROCESS_PERIOD_S
+        return max(min(self._process_interval_s * self._budget.stretch**8, longest_s), self._process_interval_s)
 
     def _rare(self, now_s: float) -> None:
         log = self._log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -133,8 +134,8 @@ def test_a_quiet_link_is_read_less_often_and_a_loud_one_at_once() -> None:
 
 
 def test_a_poller_that_was_late_leaves_room_for_it() -> None:
-    """On a gen4 x16 link a poller held up by 80 ms loses the first gap and from then on reads often enough."""
-    late_at = iter((2.0, 4.0, 6.0, math.inf))
+    """On a gen4 x16 link a poller held up by 80 ms a second loses a few gaps and from then on reads often enough."""
+    late_at = itertools.count(1.2)
     next_late = [next(late_at)]
 
     def stall_s(now_s: float) -> float:
@@ -144,10 +145,10 @@ def test_a_poller_that_was_late_leaves_room_for_it() -> None:
         return 0.08
 
     node = ScriptedNode([card()], [Script(rx=steady(20e9), tx=nothing, stall_s=stall_s)], generation=4, width=16)
-    seen = list(ticks(node, ScriptedHost(), SamplingSettings(), 8))
+    seen = list(ticks(node, ScriptedHost(), SamplingSettings(), 30))
     observed = [float((t.card_ticks[0].pcie.t1_s - t.card_ticks[0].pcie.t0_s).sum()) for t in seen]
-    assert observed[2] < 0.9
-    assert min(observed[4:]) > 0.95
+    assert observed[1] < 0.9
+    assert min(observed[6:]) > 0.95
 
 
 def column(seen: list[Tick], pick: Callable[[CardTick], np.ndarray]) -> np.ndarray:
