@@ -13,11 +13,12 @@ changed under the same symbol, the symbol is called with our own buffer instead.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import os
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -93,6 +94,14 @@ class Meter:
         self.rejected[reason] = self.rejected.get(reason, 0) + count
 
 
+@contextlib.contextmanager
+def sleeping(meter: Meter) -> Iterator[None]:
+    """Count of the calls inside, which sleep in the driver, the CPU time of this thread only."""
+    before, cpu = meter.seconds, time.thread_time()
+    yield
+    meter.seconds = before + time.thread_time() - cpu
+
+
 def symbol(name: str) -> Callable[..., int] | None:
     """Return a function of the loaded library, None where the driver lacks it.
 
@@ -106,6 +115,18 @@ def symbol(name: str) -> Callable[..., int] | None:
     except AttributeError:
         return None
     return function
+
+
+def run(meter: Meter, function: Callable[..., int] | None, *arguments: Any) -> int:
+    """Call a symbol and return its code; FunctionNotFound for one that the driver lacks."""
+    if function is None:
+        return _FUNCTION_NOT_FOUND
+    started = meter.busy_since = time.perf_counter()
+    code = function(*arguments)
+    meter.calls += 1
+    meter.seconds += time.perf_counter() - started
+    meter.busy_since = 0.0
+    return code
 
 
 def _code(meter: Meter, call: Callable[[], Any]) -> tuple[int, Any]:
@@ -145,18 +166,7 @@ class Device:
 
     def timed(self, function: Callable[..., int] | None, *arguments: Any) -> int:
         """Call a library symbol with this handle and return its code."""
-        return self._timed(function, self.handle, *arguments)
-
-    def _timed(self, function: Callable[..., int] | None, *arguments: Any) -> int:
-        if function is None:
-            return _FUNCTION_NOT_FOUND
-        meter = self.meter
-        started = meter.busy_since = time.perf_counter()
-        code = function(*arguments)
-        meter.calls += 1
-        meter.seconds += time.perf_counter() - started
-        meter.busy_since = 0.0
-        return code
+        return run(self.meter, function, self.handle, *arguments)
 
     def failed(self, code: int, key: Hashable) -> Fault:
         """Return the reason behind a code, and remember what need not be asked again."""
@@ -212,7 +222,7 @@ class Device:
         """Call a symbol that takes no handle, on this card's behalf: nothing is remembered of a refusal."""
         if self.gone is not None:
             return self.gone
-        code = self._timed(symbol(name), *arguments)
+        code = run(self.meter, symbol(name), *arguments)
         if code == 0:
             return None
         fault = fault_of(code)
@@ -347,10 +357,8 @@ class Device:
         Only the CPU time of the calling thread counts as time inside the driver: the rest is sleep.
         """
         counter = pynvml.NVML_PCIE_UTIL_RX_BYTES if direction == "rx" else pynvml.NVML_PCIE_UTIL_TX_BYTES
-        before, cpu = self.meter.seconds, time.thread_time()
-        value = self._integer("nvmlDeviceGetPcieThroughput", counter)
-        self.meter.seconds = before + time.thread_time() - cpu
-        return value
+        with sleeping(self.meter):
+            return self._integer("nvmlDeviceGetPcieThroughput", counter)
 
     def nvlink_state(self, link: int) -> int | Fault:
         """Return 0 inactive, 1 active, 2 asleep, 3 active without traffic. NOT_SUPPORTED past the last link."""
@@ -377,7 +385,7 @@ class Device:
 
     def _pair(self, name: str, other: Device, *arguments: int) -> int | Fault:
         answer = ctypes.c_uint()
-        about = (_address(other.handle), *arguments)
+        about = (address(other.handle), *arguments)
         fault = other.gone or self.fill(name, other.handle, *arguments, ctypes.byref(answer), about=about)
         return answer.value if fault is None else fault
 
@@ -434,6 +442,11 @@ def field_values(fields: Sequence[tuple[int, int]]) -> Any:
     for place, (field_id, scope_id) in enumerate(fields):
         array[place].fieldId, array[place].scopeId = field_id, scope_id
     return array
+
+
+def event_data() -> Any:
+    """Return an empty nvmlEventData_t."""
+    return pynvml.c_nvmlEventData_t()
 
 
 def gpm_query(metrics: Sequence[int]) -> Any:
@@ -524,59 +537,13 @@ class Driver:
         return fault
 
 
-class XidSet:
-    """An event set registered for Xids of several cards."""
-
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
-        self._set: Any = None
-        self._uuids: dict[int, str] = {}  # address of a handle -> UUID
-
-    def register(self, device: Device, uuid: str) -> Fault | None:
-        """Add a card. NOT_SUPPORTED where it has no Xid events: registering an unsupported bit fails as a whole."""
-        if self._set is None:
-            code, self._set = _code(self._meter, pynvml.nvmlEventSetCreate)
-            if code:
-                return fault_of(code)
-        types = device.event_types()
-        if isinstance(types, Fault):
-            return types
-        if not types & pynvml.nvmlEventTypeXidCriticalError:
-            return Fault.NOT_SUPPORTED
-        code, _ = _code(
-            device.meter,
-            lambda: pynvml.nvmlDeviceRegisterEvents(device.handle, pynvml.nvmlEventTypeXidCriticalError, self._set),
-        )
-        if code:
-            return device.failed(code, "nvmlDeviceRegisterEvents")
-        self._uuids[_address(device.handle)] = uuid
-        return None
-
-    def wait(self, timeout_ms: int) -> tuple[str, int] | Fault:
-        """Return (UUID, Xid) of the next event; TIMEOUT when none came, maybe earlier than asked.
-
-        UUID "" for a card that is not ours. An Xid of 999 is NVML's "unknown".
-        """
-        before, cpu = self._meter.seconds, time.thread_time()
-        code, event = _code(self._meter, lambda: pynvml.nvmlEventSetWait_v2(self._set, timeout_ms))
-        self._meter.seconds = before + time.thread_time() - cpu
-        if code:
-            return fault_of(code)
-        return self._uuids.get(_address(event.device), ""), int(event.eventData)
-
-    def close(self) -> None:
-        """Free the set, before the library is shut down."""
-        if self._set is not None:
-            _code(self._meter, lambda: pynvml.nvmlEventSetFree(self._set))
-            self._set = None
-
-
 def _text_of(struct: ctypes.Structure, name: str) -> str:
     """Return a text inside a struct from its bytes; the binding's own access raises on a byte that is no UTF-8."""
     return readable(ctypes.string_at(ctypes.addressof(struct) + getattr(type(struct), name).offset))
 
 
-def _address(handle: Any) -> int:
+def address(handle: Any) -> int:
+    """Return where a handle points: what makes two handles of one time the same card."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 

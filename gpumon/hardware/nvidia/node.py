@@ -48,7 +48,8 @@ _Answer = TypeVar("_Answer")
 class NvmlNode:
     """All cards of the node through the driver's library.
 
-    `open`, `close` and `topology` belong to one thread, `xid_events` to another, each card reader to its own.
+    `open` and `close` belong to one thread, `xid_events` to another, each card reader to its own; `topology` may be
+    asked from any.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class NvmlNode:
         self._sysfs_root = sysfs_root or default_sysfs_root()
         self._probe_timeout_s = probe_timeout_s
         self._driver = Driver()
+        # Held while handles are looked up or used outside the readers: none of that may overlap opening or closing.
+        self._handles = threading.Lock()
         self._meters: dict[str, Meter] = {}  # by UUID, and by what else calls the driver
         # By UUID; emptied at each opening, since another driver may answer more.
         self._refused: dict[str, Refused] = {}
@@ -80,6 +83,14 @@ class NvmlNode:
 
         A card known from before that is not there now is returned with its fault, under its last UUID and address.
         """
+        if not self._handles.acquire(timeout=_DRAIN_S):
+            return Fault.TIMEOUT
+        try:
+            return self._open()
+        finally:
+            self._handles.release()
+
+    def _open(self) -> Sequence[Card] | Fault:
         fault = self._driver.initialise()
         if fault is not None:
             return fault
@@ -145,11 +156,17 @@ class NvmlNode:
         While a call is still inside the library it is left initialised: shutting down under a call has crashed other
         monitors (XuehaiPan/nvitop#222). The next `open` then gets new handles only.
         """
-        if not self._driver.up:
+        if not self._driver.up or not self._handles.acquire(timeout=_DRAIN_S):
             return
+        try:
+            self._close()
+        finally:
+            self._handles.release()
+
+    def _close(self) -> None:
         self._xids.stop()
         until_s = time.monotonic() + _DRAIN_S
-        while any(meter.busy_since for meter in self._meters.values()):
+        while any(meter.busy_since for meter in tuple(self._meters.values())):
             if time.monotonic() > until_s:
                 return
             time.sleep(0.01)
@@ -169,9 +186,16 @@ class NvmlNode:
 
     def topology(self, cards: Sequence[Card]) -> Topology:
         """Read the PCI tree and the driver's word on peer access."""
+        pairs: tuple[P2p, ...] = ()
+        if self._handles.acquire(timeout=_DRAIN_S):
+            try:
+                if self._driver.up:
+                    pairs = self._p2p([card for card in cards if card.fault is None])
+            finally:
+                self._handles.release()
         return read_topology(
             cards,
-            self._p2p([card for card in cards if card.fault is None]) if self._driver.up else (),
+            pairs,
             self.facts(),
             sysfs_root=self._sysfs_root,
             procfs_root=self._procfs_root,

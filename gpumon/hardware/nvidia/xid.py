@@ -5,16 +5,63 @@ Source: nvmlEventSetWait_v2. Only events after registration are seen. Linux only
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterable
 
-from gpumon.hardware.nvml import Driver, Meter, XidSet
+from gpumon.hardware.nvml import Device, Driver, Meter, address, event_data, fault_of, run, sleeping, symbol
 from gpumon.hardware.reader import XidEvent
 from gpumon.model.card import Card
 from gpumon.model.fault import Fault
 
 # One wait inside the driver: how long shutting down may have to wait for this thread.
 _WAIT_S = 0.5
+
+
+_XID_EVENTS = 0x8  # nvmlEventTypeXidCriticalError
+
+
+class _EventSet:
+    """An event set registered for Xids of several cards."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._set = ctypes.c_void_p()
+        self._uuids: dict[int, str] = {}  # address of a handle -> UUID
+        self._event = event_data()
+
+    def register(self, device: Device, uuid: str) -> Fault | None:
+        """Add a card. NOT_SUPPORTED where it has no Xid events: registering an unsupported bit fails as a whole."""
+        types = device.event_types()
+        if isinstance(types, Fault):
+            return types
+        if not types & _XID_EVENTS:
+            return Fault.NOT_SUPPORTED
+        if not self._set:
+            fault = device.call("nvmlEventSetCreate", ctypes.byref(self._set))
+            if fault is not None:
+                return fault
+        fault = device.fill("nvmlDeviceRegisterEvents", ctypes.c_ulonglong(_XID_EVENTS), self._set)
+        if fault is None:
+            self._uuids[address(device.handle)] = uuid
+        return fault
+
+    def wait(self, timeout_ms: int) -> tuple[str, int] | Fault:
+        """Return (UUID, Xid) of the next event; TIMEOUT when none came, maybe earlier than asked.
+
+        UUID "" for a card that is not ours. An Xid of 999 is NVML's "unknown".
+        """
+        with sleeping(self._meter):
+            code = run(self._meter, symbol("nvmlEventSetWait_v2"), self._set, ctypes.byref(self._event), timeout_ms)
+        if code:
+            return fault_of(code)
+        return self._uuids.get(address(self._event.device), ""), int(self._event.eventData)
+
+    def close(self) -> None:
+        """Free the set, before the library is shut down."""
+        if self._set:
+            run(self._meter, symbol("nvmlEventSetFree"), self._set)
+            self._set = ctypes.c_void_p()
 
 
 class XidWatch:
@@ -25,7 +72,7 @@ class XidWatch:
         self._meter = meter
         self._generation = 0
         self._stopped = False
-        self._set: XidSet | Fault = Fault.DRIVER_NOT_LOADED
+        self._set: _EventSet | Fault = Fault.DRIVER_NOT_LOADED
 
     def events(self, cards: Iterable[Card], timeout_s: float) -> tuple[XidEvent, ...] | Fault:
         """Wait up to timeout_s and return what came, at once when something did.
@@ -51,8 +98,8 @@ class XidWatch:
                 return ()
         return Fault.DRIVER_NOT_LOADED
 
-    def _register(self, cards: Iterable[Card]) -> XidSet | Fault:
-        events, registered = XidSet(self._meter), 0
+    def _register(self, cards: Iterable[Card]) -> _EventSet | Fault:
+        events, registered = _EventSet(self._meter), 0
         for card in cards:
             device = self._driver.device_named(card.identity.uuid, self._meter)
             if not isinstance(device, Fault):
@@ -65,6 +112,6 @@ class XidWatch:
 
     def close(self) -> None:
         """Free the event set before the library is shut down."""
-        if isinstance(self._set, XidSet):
+        if isinstance(self._set, _EventSet):
             self._set.close()
         self._set, self._generation, self._stopped = Fault.DRIVER_NOT_LOADED, 0, False
