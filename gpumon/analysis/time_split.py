@@ -35,6 +35,9 @@ DRAM_EDGE = (0.45, 0.62)
 DRAM_BOUND = (0.60, 0.85)
 DRAM_NOT_BOUND = (0.15, 0.45)
 SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
+# Launches and small copies of a card that works alone move 30 to 100 MB/s at most (DCGM sample page); the boundaries of
+# stages are not more. Between cards of one job this much is an exchange.
+EXCHANGE_BYTES_PER_SECOND = 10e6
 SAME_POWER = 0.03  # of the limit
 BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
 # Groups as CONTRACT compares them.
@@ -160,7 +163,7 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
 
 
 def _of_card(
-    card: CardEvidence, waiting: Waiting, *, peers: bool, links_known: bool, serving: bool
+    card: CardEvidence, waiting: Waiting, can_wait: Floats, serving: bool
 ) -> tuple[dict[str, Floats], set[str]]:
     """Return one card's shares at every point, and the signals they rest on."""
     signals: set[str] = set()
@@ -186,7 +189,6 @@ def _of_card(
     rest = np.maximum(0.0, resident - work - exposed)
     alone = work - overlap
 
-    can_wait = _can_wait(card, peers, links_known)
     # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
     peer = np.zeros(POINTS)
     if waiting.in_rotation or (waiting.culprits and card.uuid not in waiting.culprits):
@@ -213,17 +215,19 @@ def _of_card(
     return shares, signals
 
 
-def _can_wait(card: CardEvidence, peers: bool, links_known: bool) -> Floats:
-    """Return, at each point, the share of quiet low-power residence that can be a collective's latency."""
-    if not peers:
+def _can_wait(cards: list[CardEvidence]) -> Floats:
+    """Return, at each point, the share of quiet low-power residence that is waiting for other cards.
+
+    A card without peers cannot wait for one. Cards that exchange something can; where nothing is seen to move, or
+    nothing can be seen, both are possible: half of the points say so.
+    """
+    if len(cards) < 2:
         return np.zeros(POINTS)
-    if not links_known:
-        perhaps: Floats = (U[PLATEAU] > 0.5).astype(np.float64)
-        return perhaps
-    quiet = card.pcie.quiet and (card.nvlink is None or card.nvlink.quiet)
-    if quiet:
-        return np.zeros(POINTS)
-    return np.ones(POINTS)
+    links = [link for card in cards for link in (card.pcie, card.nvlink) if link is not None and link.known]
+    if any(link.rate >= EXCHANGE_BYTES_PER_SECOND for link in links):
+        return np.ones(POINTS)
+    perhaps: Floats = (U[PLATEAU] > 0.5).astype(np.float64)
+    return perhaps
 
 
 def split(evidence: JobEvidence, waiting: Waiting, framework: str) -> Split | None:
@@ -236,12 +240,11 @@ def split(evidence: JobEvidence, waiting: Waiting, framework: str) -> Split | No
     cards = [card for card in evidence.cards if card.up]
     if not cards:
         return None
-    peers = len(cards) > 1
-    links_known = any(card.pcie.known or card.nvlink is not None for card in cards)
+    can_wait = _can_wait(cards)
     totals: dict[str, Floats] = {}
     signals: set[str] = set()
     for card in cards:
-        shares, used = _of_card(card, waiting, peers=peers, links_known=links_known, serving=serving)
+        shares, used = _of_card(card, waiting, can_wait, serving)
         signals |= used
         for state, share in shares.items():
             totals[state] = totals.get(state, np.zeros(POINTS)) + share / len(cards)
