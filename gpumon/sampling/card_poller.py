@@ -13,12 +13,10 @@ from typing import Protocol
 from gpumon.hardware.reader import CardReader
 from gpumon.model.card import Card, LinkSource
 from gpumon.model.clock import Clock
-from gpumon.model.fault import Fault
 from gpumon.model.settings import SamplingSettings
 from gpumon.sampling.budget import Budget
 from gpumon.sampling.card_log import CardAccess, CardLog
 from gpumon.sampling.counter_task import CounterTask
-from gpumon.sampling.deadline import next_deadline
 from gpumon.sampling.gpm_task import GpmTask
 from gpumon.sampling.housekeeping_task import HousekeepingTask
 from gpumon.sampling.link_pace import driver_line_rate, fastest, link_pace
@@ -27,8 +25,6 @@ from gpumon.sampling.window_task import WindowTask
 # No slow read begins when a fast one is due within this time: the slowest, a process list, holds a driver lock for
 # 4.5 ms (facts/nvml.md 10), and at gen5 x16 a counter read may be 10 ms late.
 _ROOM_S = 0.008
-# A handle is dead once its card was lost; a fresh one is tried this often, in case the card was reset.
-_RENEW_PERIOD_S = 60.0
 _AFTER_ERROR_S = 1.0
 
 
@@ -49,7 +45,7 @@ class CardPoller:
         self,
         card: Card,
         *,
-        new_reader: Callable[[], CardReader],
+        reader: CardReader,
         clock: Clock,
         budget: Budget,
         settings: SamplingSettings,
@@ -62,7 +58,7 @@ class CardPoller:
         """Set the schedule up.
 
         Args:
-            new_reader: gives a reader for this poller's thread; called again when a lost card may be back.
+            reader: for this poller's thread alone.
             tree_line_rate: fastest rate of the card's own link by the PCI tree, NaN when unknown.
             start_s: when sampling begins.
             phase_s: where in each second this card's slow reads lie, so that the cards of a node take turns.
@@ -70,21 +66,26 @@ class CardPoller:
             cpu_time_s: cumulative CPU time of the calling thread; constant in simulated time.
         """
         self.card = card
-        self.log = CardLog()
+        self.log = CardLog(fault=card.fault)
         self.due_s = start_s
-        self._new_reader = new_reader
         self._clock = clock
-        self._budget = budget
-        self._settings = settings
         self._tree_line_rate = tree_line_rate
-        self._slow_start_s = start_s + phase_s
-        self._share = share
-        self._cpu_time_s = cpu_time_s
-        self._traffic: tuple[_TrafficTask, ...] = ()
-        self._counter: CounterTask | None = None
         self._rare_seen_s = math.nan
-        self._gone_since_s = math.nan
-        self._begin(start_s)
+        access = CardAccess(reader, clock, self.log, budget)
+        sources = (card.capabilities.pcie_source, card.capabilities.nvlink_source)
+        traffic: list[_TrafficTask] = []
+        self._counter: CounterTask | None = None
+        if LinkSource.COUNTER in sources or LinkSource.FIELD in sources:
+            pace = link_pace(fastest(tree_line_rate), card.capabilities.counter_bits)
+            self._counter = CounterTask(access, pace, start_s)
+            traffic.append(self._counter)
+        if LinkSource.WINDOW in sources:
+            traffic.append(WindowTask(access, start_s))
+        if "gpm" in card.capabilities.features:
+            traffic.append(GpmTask(access, start_s))
+        self._traffic = tuple(traffic)
+        self._slow = HousekeepingTask(access, settings, start_s + phase_s, share, cpu_time_s)
+        self._choose(start_s)
 
     def run(self) -> None:
         """Make the next read. Returns when it came back; a window call blocks for its 20 ms."""
@@ -104,27 +105,6 @@ class CardPoller:
             if task is self._slow:
                 self._after_slow(now_s, was_active)
             self._choose(now_s)
-
-    def _begin(self, start_s: float) -> None:
-        """Start the card's tasks over with a fresh reader."""
-        access = CardAccess(self._new_reader(), self._clock, self.log, self._budget)
-        sources = (self.card.capabilities.pcie_source, self.card.capabilities.nvlink_source)
-        traffic: list[_TrafficTask] = []
-        self._counter = None
-        if LinkSource.COUNTER in sources or LinkSource.FIELD in sources:
-            pace = link_pace(fastest(self._tree_line_rate), self.card.capabilities.counter_bits)
-            self._counter = CounterTask(access, pace, start_s)
-            traffic.append(self._counter)
-        if LinkSource.WINDOW in sources:
-            traffic.append(WindowTask(access, start_s))
-        if "gpm" in self.card.capabilities.features:
-            traffic.append(GpmTask(access, start_s))
-        self._traffic = tuple(traffic)
-        # The slow reads keep their place in the second when the card is begun anew.
-        if self._slow_start_s < start_s:
-            self._slow_start_s, _ = next_deadline(self._slow_start_s, 1.0, start_s)
-        self._slow = HousekeepingTask(access, self._settings, self._slow_start_s, self._share, self._cpu_time_s)
-        self._choose(start_s)
 
     def _choose(self, now_s: float) -> None:
         """Pick the read that comes next; a slow one waits for a fast one that is due soon."""
@@ -147,10 +127,3 @@ class CardPoller:
             rate = fastest(self._tree_line_rate, driver_line_rate(log.rare[0].readings))
             if rate != self._counter.pace.line_rate:
                 self._counter.pace = link_pace(rate, self.card.capabilities.counter_bits)
-        if log.fault not in (Fault.LOST, Fault.RESET_REQUIRED):
-            self._gone_since_s = math.nan
-        elif math.isnan(self._gone_since_s):
-            self._gone_since_s = now_s
-        elif now_s - self._gone_since_s >= _RENEW_PERIOD_S:
-            self._gone_since_s = now_s
-            self._begin(now_s)

@@ -28,8 +28,8 @@ class CardThreads:
         self._others.append((thread, stop))
 
     def start_missing(self) -> None:
-        """Start a thread for each usable card that has none. One that hangs counts: its card gets no second one."""
-        for card in self._session.usable():
+        """Start a thread for each card that has none. One that hangs counts: its card gets no second one."""
+        for card in self._session.asked:
             held = self._threads.get(card.identity.uuid)
             if held is None or not held[0].is_alive():
                 self._start(card, again=held is not None)

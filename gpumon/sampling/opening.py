@@ -46,7 +46,7 @@ def open_session(
     now_s: Callable[[], float],
     measure_overlap: Callable[[Sequence[Card]], bool],
 ) -> Session | Fault:
-    """Open the driver interface and return a session with a poller for every usable card, or why there is none.
+    """Open the driver interface and return a session with a poller for every card, or why there is none.
 
     Args:
         measure_overlap: says of at least two cards whether their window calls run side by side.
@@ -59,12 +59,13 @@ def open_session(
     session = Session(
         node=node,
         cards=roster.cards,
+        asked=tuple(found),
         topology=node.topology(roster.cards),
         settings=settings,
         budget=Budget(settings, len(watched), len(watched) < 2 or measure_overlap(watched)),
         driving=driving,
         opened_s=now_s(),
     )
-    for card in session.usable():
+    for card in session.asked:
         session.start_card(card, session.opened_s)
     return session

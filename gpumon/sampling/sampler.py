@@ -222,7 +222,7 @@ class Sampler:
         xids.start()
         self._retry.succeeded()
         self._session, self._fault = session, None
-        self._log.info("driver opened", gpus=len(session.usable()), windows_overlap=session.budget.windows_overlap)
+        self._log.info("driver opened", gpus=len(session.asked), windows_overlap=session.budget.windows_overlap)
 
     def _measure_overlap(self, cards: Sequence[Card]) -> bool:
         clock = RealClock()

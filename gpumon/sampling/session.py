@@ -40,10 +40,14 @@ class Driving:
 
 @dataclass(slots=True)
 class Session:
-    """The pollers of the cards that can be used, by UUID, and the clocks that drive them."""
+    """The pollers of the cards that the driver named, by UUID, and the clocks that drive them.
+
+    A card that was found lost is asked, too: its reader looks for it now and then.
+    """
 
     node: NodeReader
     cards: tuple[Card, ...]  # known cards, lost ones included
+    asked: tuple[Card, ...]  # those the driver named, that is all but cards it has forgotten
     topology: Topology
     settings: SamplingSettings
     budget: Budget
@@ -53,21 +57,16 @@ class Session:
     clocks: dict[str, Clock] = field(default_factory=dict)
     _silent_since_s: float = math.nan
 
-    def usable(self) -> tuple[Card, ...]:
-        """Return the cards that can be asked."""
-        return tuple(card for card in self.cards if card.fault is None)
-
     def start_card(self, card: Card, now_s: float) -> None:
         """Give the card a poller of its own; replaces one whose thread has ended."""
         clock = self.driving.new_clock()
-        usable = self.usable()
-        share = usable.index(card) / len(usable)
+        share = self.asked.index(card) / len(self.asked)
         phase_s = _PHASE_FROM_S + share * (_PHASE_TO_S - _PHASE_FROM_S)
         into_second_s = (now_s - self.driving.epoch_s) % 1.0
         self.clocks[card.identity.uuid] = clock
         self.pollers[card.identity.uuid] = CardPoller(
             card,
-            new_reader=lambda: self.node.card_reader(card, clock),
+            reader=self.node.card_reader(card, clock),
             clock=clock,
             budget=self.budget,
             settings=self.settings,
