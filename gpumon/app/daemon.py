@@ -20,6 +20,7 @@ import structlog
 
 from gpumon.app import service_manager
 from gpumon.app.control import ControlSocket
+from gpumon.app.hidden import hidden
 from gpumon.app.log import dropped_lines
 from gpumon.app.timers import Timers
 from gpumon.config import Config
@@ -102,6 +103,7 @@ class Daemon:
         self._reloading = False
         self._clock_offset_s = time.time() - time.monotonic()
         self._failed = ""
+        self._hidden: frozenset[str] = frozenset()
 
     def _make_access(self, config: Config) -> Access:
         """Read the web-config file and the tenants' tokens. Raises ConfigError."""
@@ -134,6 +136,7 @@ class Daemon:
         port = self._server.start()
         self._sampler.start()
         timers.start()
+        self._tell_hidden()
         self._log.info("gpumon serves", address=self._config.listen, port=port, control=str(control.path or "none"))
         try:
             self._loop(timers)
@@ -189,7 +192,17 @@ class Daemon:
         fault = "" if tick.nvml_fault is None else f", driver: {tick.nvml_fault.value}"
         return f"{up} of {len(tick.cards)} cards answer{fault}"
 
+    def _tell_hidden(self) -> None:
+        """Log what the surroundings hide, each when it first is: a driver may come, or go, after the start."""
+        if self._sources.node.facts().simulated:
+            return
+        found = hidden(Path(self._config.procfs_root), Path(self._config.sysfs_root))
+        for what in found.keys() - self._hidden:
+            self._log.warning(found[what], hidden=what)
+        self._hidden = frozenset(found)
+
     def _housekeeping(self) -> None:
+        self._tell_hidden()
         if dropped := dropped_lines():
             self._log.warning("log lines were dropped", total=dropped)
         if self._recording is not None and self._recording.problem:

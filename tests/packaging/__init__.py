@@ -1,0 +1,1 @@
+"""How gpumon is installed and run: unit, Debian package, virtual environment, container image."""

@@ -1,0 +1,33 @@
+"""Commands of the tests: what they print, or a failure that shows it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def call(*command: str, check: bool = True, timeout_s: float = 300.0, cwd: Path = PROJECT, **environ: str) -> str:
+    """Return a command's standard output. When it fails, the error carries both outputs."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if check and done.returncode != 0:
+        raise CommandError(done.returncode, command, done.stdout, done.stderr)
+    return done.stdout
+
+
+class CommandError(subprocess.CalledProcessError):
+    """Shows what the command printed."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.stdout}\n{self.stderr}"
