@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpumon.jobs import layout, naming, rendezvous
 from gpumon.jobs.assigning import Assigned, Seen
 from gpumon.jobs.devices import Device
-from gpumon.jobs.facts import Facts, Key
-from gpumon.jobs.launch import Launch, relatives
-from gpumon.jobs.layout.parts import Said, both
+from gpumon.jobs.facts import Key
+from gpumon.jobs.launch import Launch
+from gpumon.jobs.layout.parts import both
 from gpumon.jobs.occupancy import Occupancy, Use
+from gpumon.jobs.roster import Members, Roster
 from gpumon.model.job import Job, JobCard, JobKind, Layout
 from gpumon.model.process import Process
 
@@ -21,54 +22,48 @@ _RANKS_READ = 8
 _STUCK = frozenset({"Z", "X", "D"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """The processes of one job."""
-
-    keys: tuple[Key, ...]  # GPU processes
-    facts: tuple[Facts, ...]  # of these
-    newest: tuple[Process, ...]  # the newest readings of those that procfs shows
-    relatives: tuple[Facts, ...]
-
-
-def assemble(assigned: Assigned, seen: Seen, occupied: Occupancy) -> tuple[dict[str, Launch], tuple[Job, ...]]:
+def assemble(
+    assigned: Assigned, roster: Roster, seen: Seen, occupied: Occupancy
+) -> tuple[dict[str, Launch], tuple[Job, ...]]:
     """Return the launches with what was learnt of them, and their jobs, oldest first."""
-    members: dict[str, list[Key]] = {name: [] for name in assigned.launches}
-    for key, name in assigned.launch_of.items():
-        members[name].append(key)
     processes = {process.pid: process for process in seen.tick.processes.processes}
-    others = relatives(seen.shown, assigned.launch_of, assigned.by_root)
     crowded = _crowded(assigned, occupied)
     launches: dict[str, Launch] = {}
     jobs: list[Job] = []
     for name, one in assigned.launches.items():
-        keys = sorted(members[name], key=lambda key: (key[1], key[0]))
-        facts = [seen.facts[key] for key in keys]
-        newest = [processes[key[0]] for key in keys if key[0] in processes and processes[key[0]].start_ticks == key[1]]
-        learnt = _stuck(_learnt(one, facts), newest, seen.tick.mono_s)
+        members = roster.members[name]
+        newest = [
+            process
+            for pid, start_ticks in members.keys
+            if (process := processes.get(pid)) is not None and process.start_ticks == start_ticks
+        ]
+        cards = _cards(members.keys, occupied.uses, crowded)
+        learnt = _stuck(_learnt(one, members, newest, len(cards)), newest, seen.tick.mono_s)
         launches[name] = learnt
-        people = _Members(tuple(keys), tuple(facts), tuple(newest), tuple(others.get(name, ())))
-        jobs.append(_job(learnt, people, _cards(keys, occupied.uses, crowded), seen))
+        jobs.append(_job(learnt, members, cards, seen))
     jobs.sort(key=lambda job: (job.first_seen_s, job.gpu_job))
     return launches, tuple(jobs)
 
 
-def _learnt(one: Launch, facts: list[Facts]) -> Launch:
+def _learnt(one: Launch, members: Members, newest: list[Process], cards: int) -> Launch:
     """Return the launch with its layout, joined again only when one of its sources says something new."""
-    said_by = (one.root.said, *(process.said for process in facts[:_RANKS_READ]))
-    if not facts or (
-        len(said_by) == len(one.said_by) and all(a is b for a, b in zip(said_by, one.said_by, strict=True))
-    ):
+    names = " ".join(sorted({process.thread_names for process in newest}))
+    source = (members, cards, names)
+    if not members.keys or one.learnt_from == source:
         return one
-    joined = Said()
-    for said in said_by:
-        joined = both(joined, said)
+    joined = one.root.said
+    for process in members.facts[:_RANKS_READ]:
+        joined = both(joined, process.said)
     visible = dict.fromkeys(
-        said.layout.visible_devices for said in said_by[1:] if said.layout.visible_devices is not None
+        text for process in members.facts[:_RANKS_READ] if (text := process.said.layout.visible_devices) is not None
     )
-    group = rendezvous.group(one.kind, one.root.place.slurm_job_id, joined.rendezvous, one.tenant)
-    asked = replace(joined.layout, group=group, visible_devices=",".join(visible) if visible else None)
-    return replace(one, said_by=said_by, layout=asked, nodes=joined.rendezvous.nodes)
+    asked = replace(
+        layout.finished(joined.layout, cards=cards, processes=len(members.keys), thread_names=names),
+        group=rendezvous.group(one.kind, one.root.place.slurm_job_id, joined.rendezvous, one.tenant),
+        visible_devices=",".join(visible) if visible else None,
+    )
+    hook = next((process.slice_hook for process in newest if process.slice_hook), "")
+    return replace(one, learnt_from=source, layout=asked, slice_hook=hook)
 
 
 def _stuck(one: Launch, newest: list[Process], now_s: float) -> Launch:
@@ -109,11 +104,8 @@ def _cards(keys: Iterable[Key], uses: Mapping[Key, tuple[Use, ...]], crowded: fr
     )
 
 
-def _job(one: Launch, members: _Members, cards: tuple[JobCard, ...], seen: Seen) -> Job:
+def _job(one: Launch, members: Members, cards: tuple[JobCard, ...], seen: Seen) -> Job:
     place = one.root.place
-    names = " ".join({process.thread_names for process in members.newest})
-    asked = layout.finished(one.layout, cards=len(cards), processes=len(members.keys), thread_names=names)
-    paths = dict.fromkeys(path for process in (*members.facts, *members.relatives) for path in process.paths)
     sampled = seen.tick.processes.cgroups
     return Job(
         gpu_job=one.gpu_job,
@@ -121,8 +113,8 @@ def _job(one: Launch, members: _Members, cards: tuple[JobCard, ...], seen: Seen)
         tenant=one.tenant,
         cards=cards,
         processes=members.keys,
-        relatives=tuple(process.key for process in members.relatives),
-        cgroups=tuple(path for path in paths if path in sampled),
+        relatives=members.relatives,
+        cgroups=tuple(path for path in members.paths if path in sampled),
         container=naming.label_of(one.container),
         pod=place.pod_uid,
         namespace=one.namespace,
@@ -130,10 +122,10 @@ def _job(one: Launch, members: _Members, cards: tuple[JobCard, ...], seen: Seen)
         user=one.user,
         start_wall_s=one.start_wall_s,
         first_seen_s=one.first_seen_s,
-        layout=asked,
+        layout=one.layout,
         tenant_rule=one.tenant_rule,
         workload=one.workload,
-        slice_hook=next((process.slice_hook for process in members.newest if process.slice_hook), ""),
+        slice_hook=one.slice_hook,
         stuck_since_s=one.stuck_since_s,
     )
 

@@ -34,7 +34,6 @@ class Seen:
     shown: Mapping[int, Facts]  # by pid, shown by procfs now and read
     unread: frozenset[int]  # pids shown but not read yet
     on_cards: tuple[Key, ...]  # GPU processes
-    host_containers: frozenset[str]  # ids of containers that the host itself runs, as far as they are known
 
 
 @dataclass(slots=True)
@@ -48,6 +47,7 @@ class Assigned:
     waiting: dict[Key, float] = field(default_factory=dict)
     by_root: dict[Key, str] = field(default_factory=dict)
     awaited: bool = False  # a launcher without ranks is kept for a while
+    host_containers: frozenset[str] | None = None  # read once a tick, when a new launch needs it
 
 
 def assign(memory: Memory, seen: Seen) -> Assigned:
@@ -131,7 +131,7 @@ def _join_or_begin(seen: Seen, assigned: Assigned, process: Facts, root: Facts) 
     if partner is not None:
         assigned.launches[partner.gpu_job] = replace(partner, roots={**partner.roots, root.key: ranks})
         return partner.gpu_job
-    container = naming.shown_container(root.place, seen.host_containers)
+    container = naming.shown_container(root.place, _host_containers(seen, assigned))
     name = _name(seen, assigned, root, container)
     if name not in assigned.launches:
         assigned.launches[name] = Launch(
@@ -150,6 +150,20 @@ def _join_or_begin(seen: Seen, assigned: Assigned, process: Facts, root: Facts) 
             roots={root.key: ranks},
         )
     return name
+
+
+def _host_containers(seen: Seen, assigned: Assigned) -> frozenset[str]:
+    """Return the ids of containers that the host itself runs, as far as they are known."""
+    if assigned.host_containers is None:
+        assigned.host_containers = host_containers(seen)
+    return assigned.host_containers
+
+
+def host_containers(seen: Seen) -> frozenset[str]:
+    """Return the ids of containers that the host itself runs, as far as they are known."""
+    places = (one.place for one in seen.shown.values())
+    outermost = {place.chain[0] for place in places if place.chain and naming.is_hosts_own(place)}
+    return frozenset(outermost | seen.tick.processes.containers.keys())
 
 
 def _name(seen: Seen, assigned: Assigned, root: Facts, container: str) -> str:

@@ -1,15 +1,17 @@
 """Who runs: one tick's processes and cards as jobs. Pure and incremental.
 
 Texts are read once for a process and of at most READ_PER_TICK processes a tick, so that a node that starts 500 of
-them at once costs several small pieces and not one long one. A process waits unattributed for those ticks.
+them at once costs several small pieces and not one long one. A tick that has much to read only reads, and the next one
+judges; a process waits unattributed for those ticks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from gpumon.jobs import assembly, assigning, held, naming, occupancy
+from gpumon.jobs import assembly, assigning, held, naming, occupancy, roster
 from gpumon.jobs import facts as process_facts
 from gpumon.jobs.assigning import Seen
 from gpumon.jobs.facts import Facts, Key
@@ -19,7 +21,9 @@ from gpumon.model.job import Job, JobKind
 from gpumon.model.samples import CardTick, Tick
 from gpumon.model.settings import Settings
 
-READ_PER_TICK = 32
+READ_PER_TICK = 48
+# A tick that reads more than this leaves the judging to the next one.
+READ_BESIDE_JUDGING = 16
 # A card that works while the driver lists nobody on it: shorter, and it is a process that the list has not caught.
 BUSY_ALONE_S = 10.0
 # A CUDA context takes 300 to 500 MiB of card memory (426 MiB each in a published listing); an unused card 1 to 124 MiB.
@@ -35,22 +39,29 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
     busy_alone = _busy_alone(memory, tick)
     if memory.settled and _same(inputs, memory.inputs) and busy_alone.keys() == memory.busy_alone.keys():
         return memory, memory.jobs
-    facts, shown, unread = _read(memory, tick)
+    budget = 0 if memory.deferred else READ_PER_TICK
+    facts, shown, unread, count = _read(memory, tick, budget)
+    if count > READ_BESIDE_JUDGING:
+        return _deferred(memory, facts, shown), memory.jobs
     if tick.processes.foreign_pids:
         occupied = occupancy.of_open_files(tick, shown)
     else:
         remembered = {key[0]: key for key in memory.launch_of}
         occupied = occupancy.of_tick(memory.occupancy, tick, shown, remembered)
-    seen = Seen(tick, settings, facts, shown, unread, tuple(occupied.uses), _host_containers(tick, shown))
+    seen = Seen(tick, settings, facts, shown, unread, tuple(occupied.uses))
     assigned = assigning.assign(memory, seen)
-    launches, jobs = assembly.assemble(assigned, seen, occupied)
+    kept_facts = _kept(memory, facts, shown, assigned.launch_of)
+    members = roster.updated(memory.roster, kept_facts, shown, assigned.launch_of, assigned.by_root)
+    launches, jobs = assembly.assemble(assigned, members, seen, occupied)
     jobs = held.with_given(jobs, seen, memory.jobs)
     nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, busy_alone)
     jobs = (*jobs, *_unattributed(memory, tick, *nobodys))
     kept = jobs[: settings.max_jobs]
     waits = any(tick.mono_s - since_s < BUSY_ALONE_S for since_s in busy_alone.values())
     after = Memory(
-        facts={key: one for key, one in facts.items() if key in assigned.launch_of or one is shown.get(key[0])},
+        facts=kept_facts,
+        shown=shown,
+        roster=members,
         launches=launches,
         last_gpu_s=assigned.last_gpu_s,
         launch_of=assigned.launch_of,
@@ -93,30 +104,49 @@ def _holds_context(card: CardTick) -> bool:
     return card.processes is None and card.up and card.reading("memory_used_bytes") >= CONTEXT_BYTES
 
 
-def _host_containers(tick: Tick, shown: Mapping[int, Facts]) -> frozenset[str]:
-    outermost = {one.place.chain[0] for one in shown.values() if one.place.chain and naming.is_hosts_own(one.place)}
-    return frozenset(outermost | tick.processes.containers.keys())
+def _deferred(memory: Memory, facts: Mapping[Key, Facts], shown: Mapping[int, Facts]) -> Memory:
+    """Return the memory of a tick that was spent on reading: what was read is judged with the next one."""
+    return replace(memory, facts=facts, shown=shown, settled=False, deferred=True)
 
 
-def _read(memory: Memory, tick: Tick) -> tuple[dict[Key, Facts], dict[int, Facts], frozenset[int]]:
-    """Return facts by key (remembered ones too), those of shown processes by pid, and the pids left for later."""
-    facts = {key: memory.facts[key] for key in memory.launch_of if key in memory.facts}
+def _read(
+    memory: Memory, tick: Tick, budget: int
+) -> tuple[Mapping[Key, Facts], Mapping[int, Facts], frozenset[int], int]:
+    """Return facts by key (remembered ones too), those of shown processes by pid, pids left for later, the count read.
+
+    The mappings of the tick before come back when every process is as it was.
+    """
     shown: dict[int, Facts] = {}
     unread: list[int] = []
-    budget = READ_PER_TICK
+    left, changed = budget, False
+    before, configs = memory.facts, tick.processes.configs
     for process in tick.processes.processes:
-        key = process_facts.key_of(process)
-        known = memory.facts.get(key)
-        config = tick.processes.configs.get(key)
+        key = process.pid, process.start_ticks
+        known = before.get(key)
+        config = configs.get(key)
         if known is None or not process_facts.is_current(known, process, config):
-            if budget > 0:
-                budget -= 1
+            changed = True
+            if left > 0:
+                left -= 1
                 known = process_facts.read(process, config, known)
             else:
                 unread.append(process.pid)
         if known is not None:
-            facts[key] = shown[process.pid] = known
-    return facts, shown, frozenset(unread)
+            shown[process.pid] = known
+    if not changed and shown.keys() == memory.shown.keys():
+        return before, memory.shown, frozenset(), 0
+    facts = {key: before[key] for key in memory.launch_of if key in before}
+    facts.update((one.key, one) for one in shown.values())
+    return facts, shown, frozenset(unread), budget - left
+
+
+def _kept(
+    memory: Memory, facts: Mapping[Key, Facts], shown: Mapping[int, Facts], launch_of: Mapping[Key, str]
+) -> Mapping[Key, Facts]:
+    """Return the facts that still matter: of processes shown, and of those that have a job."""
+    if facts is memory.facts and len(facts) == len(shown):
+        return facts
+    return {key: one for key, one in facts.items() if key in launch_of or one is shown.get(key[0])}
 
 
 def _nobodys(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from gpumon.jobs import cgroup, layout, roles
 from gpumon.jobs.cgroup import Place
 from gpumon.jobs.layout.command import Command
 from gpumon.jobs.layout.command import read as read_command
-from gpumon.jobs.layout.parts import Said
+from gpumon.jobs.layout.parts import Said, both
 from gpumon.jobs.roles import Role
 from gpumon.model.fault import Fault
 from gpumon.model.job import JobKind
@@ -24,8 +25,7 @@ Scope: TypeAlias = tuple[Hashable, ...]
 class Facts:
     """A process as its texts tell of it. `source` is the reading they were taken from; its figures are old."""
 
-    pid: int
-    start_ticks: int
+    key: Key
     ppid: int
     session: int
     uid: int
@@ -40,9 +40,14 @@ class Facts:
     config: Mapping[str, str] | None
 
     @property
-    def key(self) -> Key:
-        """The process's identity."""
-        return self.pid, self.start_ticks
+    def pid(self) -> int:
+        """The process's number."""
+        return self.key[0]
+
+    @property
+    def start_ticks(self) -> int:
+        """When it started: clock ticks since boot."""
+        return self.key[1]
 
     @property
     def owner_uid(self) -> int:
@@ -53,11 +58,6 @@ class Facts:
         if self.place.owner_uid >= 0:
             return self.place.owner_uid
         return -1 if self.place.chain or self.place.pod_uid else self.uid
-
-
-def key_of(process: Process) -> Key:
-    """Return a process's identity."""
-    return process.pid, process.start_ticks
 
 
 def is_current(facts: Facts, process: Process, config: Mapping[str, str] | None) -> bool:
@@ -82,13 +82,11 @@ def read(process: Process, config: Mapping[str, str] | None, before: Facts | Non
     if isinstance(process.cgroup, Fault) or (before is not None and process.state in ("Z", "X")):
         place, paths = (before.place, before.paths) if before is not None else (Place(), ())
     else:
-        place, paths = cgroup.parse(process.cgroup), cgroup.paths_of(process.cgroup)
-    command = Command() if isinstance(process.cmdline, Fault) else read_command(process.cmdline)
-    said = layout.of_process(process.cmdline, process.environ, config)
+        place, paths = _of_group(process.cgroup)
+    command, said = _said(process, config)
     kind = _kind(place, process)
     return Facts(
-        pid=process.pid,
-        start_ticks=process.start_ticks,
+        key=(process.pid, process.start_ticks),
         ppid=process.ppid,
         session=process.session,
         uid=process.uid,
@@ -102,6 +100,32 @@ def read(process: Process, config: Mapping[str, str] | None, before: Facts | Non
         source=process,
         config=config,
     )
+
+
+def _said(process: Process, config: Mapping[str, str] | None) -> tuple[Command, Said]:
+    """Return the command and what all sources together say: command line, then variables, then config files."""
+    command, said, privileges = Command(), Said(), set()
+    if not isinstance(process.cmdline, Fault):
+        command, said = _of_words(process.cmdline)
+        privileges.add("cmdline")
+    if not isinstance(process.environ, Fault):
+        said = both(said, layout.environment.read(process.environ))
+        privileges.add("environ")
+    if config:
+        said = both(said, layout.configs.read(config))
+        privileges.add("config")
+    return command, replace(said, layout=replace(said.layout, privileges=frozenset(privileges)))
+
+
+@lru_cache(maxsize=64)  # the ranks of a launch have one command line and are read one after the other
+def _of_words(words: tuple[str, ...]) -> tuple[Command, Said]:
+    command = read_command(words)
+    return command, layout.of_command(command)
+
+
+@lru_cache(maxsize=64)
+def _of_group(text: str) -> tuple[Place, tuple[str, ...]]:
+    return cgroup.parse(text), cgroup.paths_of(text)
 
 
 def _kind(place: Place, process: Process) -> JobKind:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.jobs import naming, tenants
-from gpumon.jobs.assigning import CLOCK_TICKS_PER_SECOND, Seen
+from gpumon.jobs.assigning import CLOCK_TICKS_PER_SECOND, Seen, host_containers
 from gpumon.jobs.cgroup import Place
 from gpumon.jobs.devices import Device, by_minor, visible
 from gpumon.jobs.facts import Facts, Key
@@ -118,7 +118,7 @@ def _of_container(container: Container, cards: tuple[Card, ...], named: Mapping[
 
 
 def _held(seen: Seen, one: _Given, cards: tuple[JobCard, ...], known: dict[str, Job]) -> Job:
-    container = naming.shown_container(one.place, seen.host_containers)
+    container = naming.shown_container(one.place, host_containers(seen))
     name = naming.of_container(one.kind, one.place, container)
     before = known.get(name)
     if before is not None:

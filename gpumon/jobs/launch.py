@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from gpumon.jobs import roles
 from gpumon.jobs.facts import Facts, Key
-from gpumon.jobs.layout.parts import Said
 from gpumon.jobs.roles import Role
 from gpumon.model.job import JobKind, Layout
 
@@ -44,9 +43,9 @@ class Launch:
     workload: str
     # Roots of all processes that met here -> (rank, node rank) they claimed, -1 when not said.
     roots: Mapping[Key, tuple[int, int]]
-    said_by: tuple[Said, ...] = ()  # `layout` was joined from these
+    learnt_from: tuple[object, ...] = ()  # layout and slice_hook follow from these
     layout: Layout = field(default_factory=Layout)
-    nodes: int = 0
+    slice_hook: str = ""
     stuck_since_s: float = math.nan
 
     @property
@@ -94,47 +93,21 @@ def _same_program(child: Facts, parent: Facts) -> bool:
     return roles.is_branch(child.source, child.command, parent.source, parent.command)
 
 
-def relatives(
-    shown: Mapping[int, Facts], launch_of: Mapping[Key, str], roots: Mapping[Key, str]
-) -> dict[str, list[Facts]]:
-    """Return the processes that do the CPU work of each job: loaders below its ranks, launchers above them.
+def owner_of(process: Facts, shown: Mapping[int, Facts], launch_of: Mapping[Key, str], roots: Mapping[Key, str]) -> str:
+    """Return the job whose CPU work a process does, "" for none: it is a root, or stands below a rank or a root.
 
     Args:
         launch_of: GPU processes by key -> gpu_job.
         roots: roots by key -> gpu_job.
     """
-    owner: dict[int, str] = {}
-    found: dict[str, list[Facts]] = {}
-    for facts in shown.values():
-        if facts.key in launch_of:
-            continue
-        name = _owner(facts, shown, launch_of, roots, owner)
+    current: Facts | None = process
+    for _ in range(_HIGHEST):
+        if current is None:
+            break
+        key = current.key
+        name = launch_of.get(key) or roots.get(key)
         if name:
-            found.setdefault(name, []).append(facts)
-    return found
-
-
-def _owner(
-    facts: Facts,
-    shown: Mapping[int, Facts],
-    launch_of: Mapping[Key, str],
-    roots: Mapping[Key, str],
-    owner: dict[int, str],
-) -> str:
-    path: list[int] = []
-    current: Facts | None = facts
-    name = ""
-    while current is not None and len(path) < _HIGHEST:
-        if current.pid in owner:
-            name = owner[current.pid]
-            break
-        direct = launch_of.get(current.key) or roots.get(current.key)
-        if direct:
-            name = direct
-            break
-        path.append(current.pid)
+            return name
         parent = shown.get(current.ppid)
         current = parent if parent is not None and parent.start_ticks <= current.start_ticks else None
-    for pid in path:
-        owner[pid] = name
-    return name
+    return ""

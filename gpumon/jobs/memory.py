@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gpumon.jobs.facts import Facts, Key, Scope
 from gpumon.jobs.launch import Launch
 from gpumon.jobs.occupancy import Occupancy
+from gpumon.jobs.roster import Roster
 from gpumon.model.job import Job
 
 
@@ -23,9 +24,12 @@ class Memory:
     births: Mapping[Scope, tuple[float, ...]] = field(default_factory=dict)  # when launches of a place appeared
     occupancy: Occupancy = field(default_factory=Occupancy)
     busy_alone: Mapping[str, float] = field(default_factory=dict)  # uuid -> since when it works for nobody
+    shown: Mapping[int, Facts] = field(default_factory=dict)  # by pid, of processes that procfs showed
+    roster: Roster = field(default_factory=Roster)
     jobs: tuple[Job, ...] = ()
     inputs: tuple[object, ...] = ()  # the objects `jobs` was made of, compared by identity
     settled: bool = True  # nothing is left to read or judge
+    deferred: bool = False  # the tick before was spent on reading alone
     dropped: int = 0  # jobs not returned so far because there were more than settings.max_jobs
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpumon.jobs.devices import Device, by_minor
 from gpumon.jobs.facts import Facts, Key
-from gpumon.model.fault import Fault
+from gpumon.model.fault import Fault, same_value
 from gpumon.model.samples import CardTick, GpuProcess, Tick
 
 HIDDEN_AFTER_TABLES = 2
@@ -30,6 +30,15 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class _Listed:
+    """A card's process list, taken apart."""
+
+    source: tuple[GpuProcess, ...]
+    total_bytes: float  # of the card
+    uses: tuple[tuple[int, Use], ...]  # (pid, use), each pid and slice once
+
+
+@dataclass(frozen=True, slots=True)
 class Occupancy:
     """The node's cards as occupied at one tick."""
 
@@ -37,7 +46,7 @@ class Occupancy:
     hidden: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # uuid -> pids nobody may look at
     unsettled: bool = False  # a listed process has not been read or judged yet
     # Carried to the next tick:
-    lists: Mapping[str, tuple[GpuProcess, ...]] = field(default_factory=dict)  # uuid -> last list that could be had
+    lists: Mapping[str, _Listed] = field(default_factory=dict)  # uuid -> last list that could be had
     unseen: Mapping[int, tuple[int, float]] = field(default_factory=dict)  # pid -> (tables without it, of the last)
 
 
@@ -49,33 +58,32 @@ def of_tick(before: Occupancy, tick: Tick, facts: Mapping[int, Facts], remembere
         remembered: pid -> key of processes that have a job.
     """
     shown = {process.pid for process in tick.processes.processes}
-    lists: dict[str, tuple[GpuProcess, ...]] = {}
+    lists: dict[str, _Listed] = {}
     uses: dict[Key, list[Use]] = {}
     hidden: dict[str, tuple[int, ...]] = {}
     unseen: dict[int, tuple[int, float]] = {}
     unsettled = False
     for card_tick in tick.card_ticks:
         current = card_tick.processes is not None and card_tick.up
-        listed = card_tick.processes if current else before.lists.get(card_tick.uuid)
-        if not listed:
+        listed = _listed(before.lists.get(card_tick.uuid), card_tick, current=current)
+        if listed is None:
             continue
         lists[card_tick.uuid] = listed
-        total = card_tick.reading("memory_total_bytes")
         nobody: list[int] = []
-        for process in _merged(listed):
-            known = facts.get(process.pid)
+        for pid, use in listed.uses:
+            known = facts.get(pid)
             if known is not None:
-                uses.setdefault(known.key, []).append(_use(card_tick.uuid, total, process))
-            elif process.pid in shown:
+                uses.setdefault(known.key, []).append(use)
+            elif pid in shown:
                 unsettled = True
             elif not current:
                 continue  # its card is silent and procfs no longer shows it: it ended
-            elif process.pid in remembered:
-                uses.setdefault(remembered[process.pid], []).append(_use(card_tick.uuid, total, process))
+            elif pid in remembered:
+                uses.setdefault(remembered[pid], []).append(use)
             else:
-                count, _ = unseen[process.pid] = _unseen(before, tick, card_tick, process.pid)
+                count, _ = unseen[pid] = _unseen(before, tick, card_tick, pid)
                 if count >= HIDDEN_AFTER_TABLES:
-                    nobody.append(process.pid)
+                    nobody.append(pid)
                 else:
                     unsettled = True
         if nobody:
@@ -117,13 +125,21 @@ def is_busy(card_tick: CardTick) -> bool:
     return bool(card_tick.up and card_tick.utilization.value.size and float(card_tick.utilization.value.max()) > 0.0)
 
 
-def _merged(listed: tuple[GpuProcess, ...]) -> list[GpuProcess]:
-    """Return each (pid, slice) once: a process may be listed for computing and for graphics."""
-    found: dict[tuple[int, str], GpuProcess] = {}
-    for process in listed:
-        if process.pid > 0:
-            found.setdefault((process.pid, process.mig_uuid), process)
-    return list(found.values())
+def _listed(before: _Listed | None, card_tick: CardTick, *, current: bool) -> _Listed | None:
+    """Return the card's list, the old one where it cannot be had now or has not been read again."""
+    source = card_tick.processes
+    if not current or source is None:
+        return before
+    if not source:
+        return None
+    total_bytes = card_tick.reading("memory_total_bytes")
+    if before is not None and source is before.source and same_value(total_bytes, before.total_bytes):
+        return before
+    found: dict[tuple[int, str], tuple[int, Use]] = {}
+    for process in source:
+        if process.pid > 0 and (process.pid, process.mig_uuid) not in found:  # listed for computing and for graphics
+            found[process.pid, process.mig_uuid] = process.pid, _use(card_tick.uuid, total_bytes, process)
+    return _Listed(source, total_bytes, tuple(found.values()))
 
 
 def _use(uuid: str, total: float, process: GpuProcess) -> Use:

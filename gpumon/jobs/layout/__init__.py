@@ -1,11 +1,12 @@
 """How a job was asked to run, from command lines, allow-listed variables and config files. Unknown is fine.
 
-One file a family of launchers or frameworks. `of_process` reads one process; `finished` joins the processes of a job.
+One file a family of launchers or frameworks. `of_command`, `environment.read` and `configs.read` read one source;
+`finished` adds what follows from the whole job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpumon.jobs.layout import (
@@ -25,10 +26,10 @@ from gpumon.jobs.layout import (
     vllm,
 )
 from gpumon.jobs.layout.command import Command
-from gpumon.jobs.layout.command import read as read_command
 from gpumon.jobs.layout.parts import Said, both
-from gpumon.model.fault import Fault
 from gpumon.model.job import Layout
+
+__all__ = ["FRAMEWORKS", "LAUNCHERS", "configs", "environment", "finished", "of_command"]
 
 Parser = Callable[[Command], "Said | None"]
 
@@ -62,23 +63,6 @@ def of_command(command: Command) -> Said:
         found = parser(current)
         said = both(said, found) if found is not None else said
     return replace(said, inner=current)
-
-
-def of_process(
-    cmdline: tuple[str, ...] | Fault, environ: Mapping[str, str] | Fault, config: Mapping[str, str] | None
-) -> Said:
-    """Return what one process says: its command line first, then its variables, then its config files."""
-    said, privileges = Said(), set()
-    if not isinstance(cmdline, Fault):
-        said = of_command(read_command(cmdline))
-        privileges.add("cmdline")
-    if not isinstance(environ, Fault):
-        said = both(said, environment.read(environ))
-        privileges.add("environ")
-    if config:
-        said = both(said, configs.read(config))
-        privileges.add("config")
-    return replace(said, layout=replace(said.layout, privileges=frozenset(privileges)))
 
 
 def finished(layout: Layout, *, cards: int, processes: int, thread_names: str) -> Layout:
