@@ -13,7 +13,7 @@ from gpumon.app.control import socket_paths
 from gpumon.app.daemon import Daemon
 from gpumon.cli.arguments import Subparsers
 from gpumon.config import Config, load
-from gpumon.config.values import split_address
+from gpumon.model.address import split_address
 from gpumon.model.errors import ConfigError
 from gpumon.recording import Writer
 

@@ -27,7 +27,6 @@ _DISTRIBUTIONS = (
     "nvidia-ml-py",
     "pynvml",
     "numpy",
-    "prometheus-client",
     "apscheduler",
     "structlog",
     "msgspec",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
+from gpumon.model.address import split_address
 from gpumon.model.errors import GpumonError
 
 _BACKLOG = 128
@@ -16,11 +17,10 @@ class ListenError(GpumonError):
 
 def parse_address(address: str) -> tuple[str, int]:
     """Return host and port of HOST:PORT, [IPV6]:PORT or :PORT. Raises ListenError."""
-    host, colon, port = address.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not port.isdecimal() or int(port) > 65_535 or (":" in host and not bracketed):
-        raise ListenError(f"listen: {address!r} is not an address; write HOST:PORT, [IPV6]:PORT or :PORT")
-    return (host[1:-1] if bracketed else host), int(port)
+    try:
+        return split_address(address)
+    except ValueError as error:
+        raise ListenError(f"listen: {address!r} {error}") from None
 
 
 def listening_sockets(host: str, port: int) -> tuple[socket.socket, ...]:

@@ -53,8 +53,10 @@ def ranges(numbers: tuple[int, ...]) -> str:
 def title(report: Report) -> str:
     """Return node, cards and length of the watch."""
     kinds = {gpu.name: sum(other.name == gpu.name for other in report.gpus) for gpu in report.gpus}
-    cards = ", ".join(f"{count}x {one_line(name)}" for name, count in kinds.items()) or "no cards"
-    return f"{one_line(report.node.hostname)}: {cards}, watched for {duration(report.span_seconds)}"
+    cards = ", ".join(f"{count}x {one_line(name) or 'card'}" for name, count in kinds.items()) or "no cards"
+    # A log of another tool does not say where it was written.
+    host = f"{one_line(report.node.hostname)}: " if report.node.hostname else ""
+    return f"{host}{cards}, watched for {duration(report.span_seconds)}"
 
 
 def by_urgency(report: Report) -> list[JobState]:

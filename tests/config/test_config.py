@@ -9,7 +9,7 @@ import pytest
 
 from gpumon.config import SETTINGS, load
 from gpumon.config.example import example_toml
-from gpumon.config.values import split_address
+from gpumon.model.address import split_address
 from gpumon.model.errors import ConfigError
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -334,7 +334,7 @@ def test_no_ipv6_in_the_kernel_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("address", ["", "9836", "host", "::1:9836", "host:99999", "[::1]", "host:-1", "host:x"])
 def test_nonsense_addresses(address: str) -> None:
     """What is not HOST:PORT is refused in a sentence that shows it."""
-    with pytest.raises(ListenError, match="is not an address"):
+    with pytest.raises(ListenError, match="must be HOST:PORT"):
         parse_address(address)
 
 
