@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpumon.hardware.nvidia import fields, nvlink
+from gpumon.hardware.nvidia.counters import Counters
 from gpumon.hardware.nvidia.fields import FieldBatch
 from gpumon.hardware.nvidia.gpm import GpmReader
-from gpumon.hardware.nvidia.nvlink import NvLinkTotal
 from gpumon.hardware.nvidia.plausible import Bounds, Sieve, WindowUnit, link_rate
 from gpumon.hardware.nvidia.probe import mig_slices
 from gpumon.hardware.nvidia.processes import ProcessReader, pid_max
 from gpumon.hardware.nvidia.rings import RingReader
-from gpumon.hardware.nvml import GONE, Device, Driver, Meter, Refused, fault_of
+from gpumon.hardware.nvml import Device, Driver, Meter, Refused
 from gpumon.hardware.reader import CounterSample, GpmSample, Rings, SlowSample, WindowSample
 from gpumon.model.card import Card, MigSlice
 from gpumon.model.clock import Clock
@@ -31,16 +31,10 @@ from gpumon.model.samples import GpuProcess
 _WINDOW_S = 0.02  # nvml.h: the byte counter is watched over 20 ms
 # nvml.h says KB and counts in 1 KB; tools read it as 1000 or as 1024. 1000 never claims more than crossed the link.
 _WINDOW_UNIT_BYTES = 1000.0
-# A driver's stamp of a field value is believed when it lies this close before the call.
-_STAMP_MARGIN_S = 0.1
-# The counter moves in steps of about 0.1 s (ml.energy); of 1 s at most on any card reported.
+# The counter moves in steps of about 0.1 s (ml.energy); ten times that leaves room for slower cards.
 _ENERGY_REFRESH_S = 1.0
 # Pauses between two looks for a lost card: doubled from the first to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 5.0, 60.0
-
-# Places in the array of seven numbers that a field value is.
-_STAMP, _STATUS, _BITS, _SIZE = 2, 5, 6, 7
-_MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
 
 _QUICK_FIELDS = (
     fields.POWER_INSTANT,
@@ -110,7 +104,7 @@ class _Session:
         self.gpm = GpmReader(device, clock, self.sieve) if "gpm" in card.capabilities.features else None
         self.slices: tuple[tuple[Device, MigSlice], ...] = mig_slices(device) if card.mig_enabled else ()
         self.processes = ProcessReader(device, clock, self.slices, memory_total, pid_limit)
-        self.counters = _Counters(device, card, clock, self.sieve)
+        self.counters = Counters(device, card, clock, self.sieve)
         self.windows = WindowUnit(device.meter)
         self.energy: tuple[float, float] | None = None  # the last good reading: joules, when
 
@@ -137,114 +131,6 @@ def _bounds(device: Device, fixed: _Page, memory_total: float) -> Bounds:
         memory_bytes=memory_total,
         link_bytes_per_second=link_rate(generation, fixed.readings.get("link_width_max_lanes", math.nan)),
     )
-
-
-class _Counters:
-    """The sub-second reading: byte counters and their witnesses in two calls, into memory allocated once.
-
-    Runs about 18 times a second for each card, so the numbers are taken out of the array in place.
-    """
-
-    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_nvlink", "_power_at", "_receive", "_sieve",
-                 "_transmit")  # fmt: skip
-
-    def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve) -> None:
-        features = card.capabilities.features
-        self._device = device
-        self._clock = clock
-        self._sieve = sieve
-        self._has_pcie = "pcie_counter" in features
-        self._mask = _MASK_64 if card.capabilities.counter_bits == 64 else _MASK_32
-        wanted: list[tuple[int, int]] = []
-        if self._has_pcie:
-            wanted += [(fields.PCIE_RX_BYTES, 0), (fields.PCIE_TX_BYTES, 0)]
-        self._power_at = len(wanted) * _SIZE if "power_instant" in features else -1
-        if self._power_at >= 0:
-            wanted.append((fields.POWER_INSTANT, 0))
-        self._nvlink = nvlink.find_counters(device) if "nvlink" in features else None
-        self._receive = self._transmit = NvLinkTotal(summed=True)
-        if self._nvlink is not None:
-            self._receive, self._transmit = NvLinkTotal(self._nvlink.summed), NvLinkTotal(self._nvlink.summed)
-            wanted += [*self._nvlink.receive, *self._nvlink.transmit]
-        self._batch = FieldBatch(device, wanted)
-
-    def read(self) -> CounterSample | Fault:
-        """Read the counters; NOT_SUPPORTED on a card that has none."""
-        if not self._has_pcie and self._nvlink is None:
-            return Fault.NOT_SUPPORTED
-        clock = self._clock
-        before_s = clock.mono_s()
-        numbers = self._batch.numbers()
-        if isinstance(numbers, Fault):
-            return numbers
-        after_s = clock.mono_s()
-        rx: int | None = None
-        tx: int | None = None
-        if self._has_pcie:
-            if numbers[_STATUS] or numbers[_SIZE + _STATUS]:
-                fault = self._failed(numbers[_STATUS] or numbers[_SIZE + _STATUS])
-                if fault in GONE:
-                    return fault
-            else:
-                rx, tx = numbers[_BITS] & self._mask, numbers[_SIZE + _BITS] & self._mask
-        nvlink_rx, nvlink_tx = (math.nan, math.nan) if self._nvlink is None else self._nvlink_bytes(numbers)
-        return CounterSample(
-            self._when(numbers[_STAMP], before_s, after_s),
-            rx,
-            tx,
-            self._power(numbers),
-            self._memory_controller(),
-            nvlink_rx,
-            nvlink_tx,
-        )
-
-    def witnesses(self) -> tuple[float, float]:
-        """Return (instantaneous watts, memory-controller ratio) alone. NaN where the card has none."""
-        power = math.nan
-        if self._power_at >= 0:
-            numbers = self._batch.numbers()
-            power = math.nan if isinstance(numbers, Fault) else self._power(numbers)
-        return power, self._memory_controller()
-
-    def _when(self, stamp_us: int, before_s: float, after_s: float) -> float:
-        """Return when the driver sampled: its own wall stamp where that lies by the call, else the call's middle."""
-        stamped_s = after_s - (self._clock.wall_s() - stamp_us / 1e6)
-        if before_s - _STAMP_MARGIN_S <= stamped_s <= after_s:
-            return stamped_s
-        return (before_s + after_s) / 2
-
-    def _power(self, numbers: tuple[int, ...]) -> float:
-        at = self._power_at
-        if at < 0 or numbers[at + _STATUS]:
-            return math.nan
-        return self._sieve.power(numbers[at + _BITS] & _MASK_32)
-
-    def _memory_controller(self) -> float:
-        percent = self._device.utilization_percent()
-        return math.nan if isinstance(percent, Fault) else self._sieve.percent(percent[1], "memory_controller")
-
-    def _nvlink_bytes(self, numbers: tuple[int, ...]) -> tuple[float, float]:
-        counters = self._nvlink
-        if counters is None:
-            return math.nan, math.nan
-        links = len(counters.receive)
-        start = len(numbers) - 2 * links * _SIZE
-        failed = next((status for status in numbers[start + _STATUS :: _SIZE] if status), 0)
-        if failed:
-            self._failed(failed)
-            return math.nan, math.nan
-        counts = numbers[start + _BITS :: _SIZE]
-        return (
-            self._receive.add(counts[:links]) * counters.unit_bytes,
-            self._transmit.add(counts[links:]) * counters.unit_bytes,
-        )
-
-    def _failed(self, status: int) -> Fault:
-        fault = fault_of(status)
-        self._device.meter.failed(fault)
-        if fault in GONE:
-            self._device.gone = fault
-        return fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,15 @@ class FieldBatch:
 
     __slots__ = ("_array", "_count", "_device", "_fields", "_function", "_places", "_unpack")
 
-    def __init__(self, device: Device, fields: Sequence[int | tuple[int, int]]) -> None:
-        """Prepare a batch of field ids, or (field id, scope)."""
+    def __init__(self, device: Device, fields: Sequence[int | tuple[int, int]], *, fixed: bool = False) -> None:
+        """Prepare a batch of field ids, or (field id, scope).
+
+        `fixed`: all are asked for each time, so that `numbers` has every field at its place.
+        """
         self._device = device
         self._function = symbol("nvmlDeviceGetFieldValues")
         self._fields = tuple((entry, 0) if isinstance(entry, int) else entry for entry in fields)
-        self._keep([place for place, entry in enumerate(self._fields) if _key(entry) not in device.refused])
+        self._keep([place for place, entry in enumerate(self._fields) if fixed or _key(entry) not in device.refused])
 
     def _keep(self, places: Sequence[int]) -> None:
         self._places = tuple(places)

@@ -14,7 +14,7 @@ from gpumon.hardware.nvml import Meter
 
 # Excursions over the limit are real: ATX 3.0 allows twice the limit for 100 us, and no sensor is faster than that.
 _POWER_OVER_LIMIT = 3.0
-# No card of facts' table, nor any announced, draws more; holds where the limit is unknown.
+# Three times the greatest published limit (B200: 1000 W); holds where a card's own is unknown.
 _POWER_MAX_WATTS = 3000.0
 # Headers count in some sources and line rate is exact, so a true reading stays below 1.1 x line rate.
 _LINK_OVER_RATE = 1.1
