@@ -8,7 +8,7 @@ because a folder's inode may also change without cause and need not change with 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpumon.hardware.procfs import files, stat
@@ -79,16 +79,17 @@ class Census:
                 self._given[group] = self._has_cards(pid)
         return tuple(pid for group, pid in oldest.items() if self._given.get(group))
 
-    def ancestors(self, pid: int) -> tuple[int, ...]:
-        """Return a process's parents, nearest first, up to the first process."""
-        found: list[int] = []
-        known = self._known.get(pid)
-        while known is not None and known.ppid > 0 and known.ppid not in found and len(found) < 64:
-            parent = self._known.get(known.ppid)
-            if parent is None or parent.start_ticks > known.start_ticks:
-                break
-            found.append(known.ppid)
-            known = parent
+    def ancestors(self, pids: Iterable[int]) -> tuple[int, ...]:
+        """Return the parents of all these processes, each once, up to the first process."""
+        found: dict[int, None] = {}
+        for pid in pids:
+            known = self._known.get(pid)
+            while known is not None and known.ppid > 0 and known.ppid not in found:
+                parent = self._known.get(known.ppid)
+                if parent is None or parent.start_ticks > known.start_ticks:
+                    break  # the parent ended and its pid was given to another process
+                found[known.ppid] = None
+                known = parent
         return tuple(found)
 
     def descendants(self, pid: int, most: int) -> tuple[int, ...]:
@@ -119,7 +120,7 @@ class Census:
         return pids[start : start + CHECKED_PER_REFRESH]
 
     def _read(self, pid: int, inode: int) -> Known | None:
-        raw = files.content(f"{self._root}/{pid}/stat", 1024)
+        raw = files.record(f"{self._root}/{pid}/stat")
         fields = None if isinstance(raw, Fault) else stat.parse(raw)
         if fields is None:
             return None

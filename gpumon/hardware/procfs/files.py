@@ -29,10 +29,9 @@ def content(path: str, limit: int = SMALL) -> bytes | Fault:
     between records. A plain string path and raw calls, because this runs thousands of times a refresh and pathlib
     would double its cost.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return fault_of(error)
+    descriptor = _opened(path)
+    if isinstance(descriptor, Fault):
+        return descriptor
     try:
         parts: list[bytes] = []
         while limit > 0 and (part := os.read(descriptor, limit)):
@@ -43,6 +42,26 @@ def content(path: str, limit: int = SMALL) -> bytes | Fault:
         return fault_of(error)
     finally:
         os.close(descriptor)
+
+
+def record(path: str) -> bytes | Fault:
+    """Return a file of one short record, such as a stat file, which one read gives whole."""
+    descriptor = _opened(path)
+    if isinstance(descriptor, Fault):
+        return descriptor
+    try:
+        return os.read(descriptor, SMALL)
+    except OSError as error:
+        return fault_of(error)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: str) -> int | Fault:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        return fault_of(error)
 
 
 def text(path: str, limit: int = SMALL) -> str | Fault:

@@ -147,7 +147,7 @@ class ProcfsHost:
             if mono_s - last_s < FOLLOWED_S and pid in known and known[pid].start_ticks == start_ticks:
                 listed.add(pid)
         parts = dict.fromkeys(sorted(listed), Part.RANK)
-        above = [parent for pid in listed for parent in self._census.ancestors(pid)]
+        above = self._census.ancestors(listed)
         below = [child for pid in listed for child in self._census.descendants(pid, MOST_BELOW)]
         followed = (
             pid for pid, one in self._records.items() if one.part is Part.ABOVE and mono_s - one.first_s < FOLLOWED_S
@@ -196,7 +196,7 @@ class ProcfsHost:
         return known, now
 
     def _stat(self, pid: int) -> stat.Stat | None:
-        raw = files.content(f"{self._root}/{pid}/stat", 1024)
+        raw = files.record(f"{self._root}/{pid}/stat")
         return None if isinstance(raw, Fault) else stat.parse(raw)
 
     def _note_listed(self, on_card: frozenset[int], mono_s: float) -> None:
