@@ -35,6 +35,7 @@ GPM_COMPUTE = (0.55, 0.98)
 APART = 0.68
 # A hump of power counts as a level of its own only when it is this share of the limit away from the other.
 HUMP_DISTANCE = 0.12
+LOW_SHARE = 0.4  # of the limit: a level below it, with a kernel resident all the time, is waiting
 RARE = 0.08  # of the samples: a level seen less often is a moment (a switch of phase, a spike), not a level
 LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
 
@@ -99,13 +100,14 @@ def _around(level: float, spread: float) -> tuple[float, float]:
     return level * (1.0 - spread), level * (1.0 + spread)
 
 
-def power_ranges(levels: Levels, limit: float, humps: Humps, gap: float) -> LevelRange:
+def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, falls: bool) -> LevelRange:
     """Return the intervals of the card's power levels for this window, watts.
 
     Args:
         limit: enforced power limit; NaN falls back on the highest power of the window.
         humps: two_levels of the window's power.
         gap: share of the window without a kernel.
+        falls: power was seen to fall while the link is busy.
     """
     low, high = humps.low_quarter, humps.high_quarter
     # Without a limit the card's own highest stands for about four fifths of it.
@@ -119,7 +121,9 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, gap: float) -> Leve
     apart = humps.separation >= APART and high - low >= HUMP_DISTANCE * top
     apart = apart and RARE <= humps.share_high <= 1.0 - RARE
     # A low level that the time without kernels explains is the context's, not that of waiting.
-    seen_waiting = apart and low <= waiting[1] and gap <= 0.5 * (1.0 - humps.share_high)
+    # Between LOW_SHARE and the prior's end only a fall of power while the link is busy says that it is waiting.
+    believable = low <= LOW_SHARE * top or (falls and low <= waiting[1])
+    seen_waiting = apart and believable and gap <= 0.5 * (1.0 - humps.share_high)
     if seen_waiting:
         waiting = _around(low, LEARNED_SPREAD)
     elif not math.isnan(levels.waiting):

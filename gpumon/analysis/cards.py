@@ -86,10 +86,15 @@ def extend(
 
 
 def _learn_context(levels: Levels, tick: CardTick) -> Levels:
-    """Return the levels after a tick: a process without a kernel shows the card's context level."""
-    levels = activity.for_limit(levels, tick.reading("power_limit_watts"))
-    ring = tick.utilization.value
-    idle = float(ring.max()) if ring.size else tick.reading("utilization_ratio")
-    if not idle <= NO_KERNEL or not tick.processes:
+    """Return the levels after a tick: a process without a kernel shows the card's context level.
+
+    The utilization ring lags by a sample or two, so the power of the tick itself must be low as well.
+    """
+    limit = tick.reading("power_limit_watts")
+    levels = activity.for_limit(levels, limit)
+    ring, watts = tick.utilization.value, tick.power.value
+    busiest = float(ring.max()) if ring.size else tick.reading("utilization_ratio")
+    highest = float(watts.max()) if watts.size else tick.reading("power_watts")
+    if not busiest <= NO_KERNEL or not tick.processes or not highest <= activity.CONTEXT_SHARE[1] * limit:
         return levels
-    return activity.learn_context(levels, tick.reading("power_watts"))
+    return activity.learn_context(levels, float(watts.mean()) if watts.size else highest)

@@ -24,6 +24,7 @@ PLATEAU_SHARE = (0.30, 0.92)
 QUIET_SHARE = 0.002  # of the ceiling: below this a link carries only commands and doorbells
 SMALL_BYTES_PER_SECOND = 10e6
 QUIET_LEVEL = 0.4  # the lower hump of slots must be below this share of the upper one
+FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
 FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
 
 
@@ -199,11 +200,15 @@ def card_evidence(
         watts = watts[~np.isnan(watts)]
     humps = two_levels(watts)
     limit = windows.latest(past, "power_limit_watts")
-    level_range = power_ranges(levels, limit, humps, 0.0 if math.isnan(gap) else gap) if watts.size else None
     sm_active = of("sm_active_ratio")
     gpm_mean = nan_mean(sm_active)
     slots = windows.since(past.pcie, from_s)
     nvlink_slots = windows.since(past.nvlink, from_s)
+    test = overlap.compare(slots, power, past.power_kind)
+    falls = test.valid and test.watts_quiet - test.watts_busy >= FALL_SHARE * max(humps.high_quarter, 1.0)
+    level_range = None
+    if watts.size:
+        level_range = power_ranges(levels, limit, humps, gap=0.0 if math.isnan(gap) else gap, falls=falls)
     usable = card.nvlink.bytes_per_second_per_direction
     return CardEvidence(
         uuid=card.identity.uuid,
@@ -228,7 +233,7 @@ def card_evidence(
         throttled=throttled,
         pcie=link_evidence(slots, capacity.ceiling, capacity.attainable, seconds),
         nvlink=link_evidence(nvlink_slots, usable, usable, seconds) if nvlink_slots.shape[1] else None,
-        overlap=overlap.compare(slots, power, past.power_kind),
+        overlap=test,
         memory_used=windows.latest(past, "memory_used_bytes"),
         power_coverage=min(1.0, watts.size / max(1.0, seconds)),
     )

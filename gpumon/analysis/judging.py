@@ -169,7 +169,7 @@ def step(
     )
     still = stillness.extend(past.still, seen, now_s)
     who = waiting.find(seen.cards, job, seen.host)
-    result = time_split.split(seen, who, job.layout.framework)
+    result = time_split.split(seen, who, job.layout)
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
     verdict = _verdict(standing, case, result)

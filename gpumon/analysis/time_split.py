@@ -17,6 +17,7 @@ import numpy as np
 from gpumon.analysis.activity import work_share
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.waiting import Waiting
+from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
 from gpumon.model.verdict import TimeSplit
 
@@ -39,6 +40,7 @@ SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
 # stages are not more. Between cards of one job this much is an exchange.
 EXCHANGE_BYTES_PER_SECOND = 10e6
 SAME_POWER = 0.03  # of the limit
+SOMETIMES = 0.15  # of the time at the upper level: then that is what work draws
 BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
 # Groups as CONTRACT compares them.
 GROUPS = ("compute", "communication", "memory", "host")
@@ -73,30 +75,38 @@ class Split:
         return float(self.shares[state].mean())
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What the split needs to know of the job's layout."""
+
+    serving: bool
+    split_in_layers: bool  # tensor parallel: every layer waits for its peers
+
+
 def _draw(interval: tuple[float, float], unknown: int) -> Floats:
     drawn: Floats = interval[0] + (interval[1] - interval[0]) * U[unknown]
     return drawn
 
 
-def _same_work(card: CardEvidence) -> bool:
-    """Return True where power takes no notice of the link although the link comes and goes.
+def _same_work(card: CardEvidence, split_in_layers: bool) -> bool:
+    """Return True where power does not fall while the link is busy although the link comes and goes.
 
     A card that waited while the link is busy would work while it is quiet; one that draws the same in both does the
-    same in both, and what it does is work, however little power it takes.
+    same in both, and what it does is work, however little power it takes. Not so with tensor parallelism, where the
+    quiet time is made of small messages, nor where a third level shows that both are waiting.
     """
-    test, levels = card.overlap, card.levels
-    if (
-        not test.valid
-        or levels is None
-        or levels.learned
-        or not BUSY_PART[0] <= sum(card.pcie.busy) / 2 <= BUSY_PART[1]
-    ):
+    test, levels, humps = card.overlap, card.levels, card.power
+    if not test.valid or levels is None or split_in_layers:
+        return False
+    if not BUSY_PART[0] <= sum(card.pcie.busy) / 2 <= BUSY_PART[1]:
         return False
     limit = card.power_limit if not math.isnan(card.power_limit) else card.power_mean / 0.5
-    return abs(test.watts_busy - test.watts_quiet) <= SAME_POWER * limit + 2.0 * test.standard_error
+    works_elsewhere = levels.learned and SOMETIMES <= humps.share_high <= 1.0 - SOMETIMES
+    falls = test.watts_quiet - test.watts_busy > SAME_POWER * limit + 2.0 * test.standard_error
+    return not falls and not works_elsewhere
 
 
-def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
+def _work(card: CardEvidence, gap: float, split_in_layers: bool) -> tuple[Floats, str]:
     """Return the share of time that is real work at each point, and the signal that told."""
     resident = 1.0 - gap
     if card.gpm is not None and not math.isnan(card.sm_active):
@@ -106,7 +116,7 @@ def _work(card: CardEvidence, gap: float) -> tuple[Floats, str]:
         return resident * U[WAIT_LEVEL], ""
     context = _draw(card.levels.context, CONTEXT_LEVEL)
     waiting, computing = _draw(card.levels.waiting, WAIT_LEVEL), _draw(card.levels.computing, COMPUTE_LEVEL)
-    if _same_work(card):
+    if _same_work(card, split_in_layers):
         own = (card.power_mean - gap * context) / max(resident, 1e-6)
         waiting, computing = np.minimum(waiting, 0.7 * own), own * (0.98 + 0.1 * U[COMPUTE_LEVEL])
     return work_share(np.full(POINTS, card.power_mean), gap, context, waiting, computing), "power"
@@ -163,7 +173,7 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
 
 
 def _of_card(
-    card: CardEvidence, waiting: Waiting, can_wait: Floats, serving: bool
+    card: CardEvidence, waiting: Waiting, can_wait: Floats, layout: _Layout
 ) -> tuple[dict[str, Floats], set[str]]:
     """Return one card's shares at every point, and the signals they rest on."""
     signals: set[str] = set()
@@ -172,7 +182,7 @@ def _of_card(
     if gap_known:
         signals.add("utilization")
     resident = 1.0 - gap
-    work, signal = _work(card, gap)
+    work, signal = _work(card, gap, layout.split_in_layers)
     signals.add(signal or "none")
     activity = card.memory_controller if math.isnan(card.dram_active) else card.dram_active
     if not math.isnan(activity):
@@ -195,7 +205,7 @@ def _of_card(
         peer, rest = rest, peer
     latency = rest * can_wait
     alone = alone + rest - latency
-    memory = np.minimum(_memory_bound(card, alone + overlap, serving), alone)
+    memory = np.minimum(_memory_bound(card, alone + overlap, layout.serving), alone)
     host = np.full(POINTS, gap)
     shares = {
         "compute": alone - memory,
@@ -230,13 +240,14 @@ def _can_wait(cards: list[CardEvidence]) -> Floats:
     return perhaps
 
 
-def split(evidence: JobEvidence, waiting: Waiting, framework: str) -> Split | None:
+def split(evidence: JobEvidence, waiting: Waiting, layout: Layout) -> Split | None:
     """Return the job's time split, or None where no card told anything.
 
     Args:
-        framework: of the job's layout, "" where unknown.
+        layout: as far as the job's command line says; "" and 0 where it does not.
     """
-    serving = framework in SERVERS
+    tensor = layout.tensor_parallel > 1 or layout.asked in {"tp", "tp+pp"}
+    shape = _Layout(serving=layout.framework in SERVERS, split_in_layers=tensor)
     cards = [card for card in evidence.cards if card.up]
     if not cards:
         return None
@@ -244,7 +255,7 @@ def split(evidence: JobEvidence, waiting: Waiting, framework: str) -> Split | No
     totals: dict[str, Floats] = {}
     signals: set[str] = set()
     for card in cards:
-        shares, used = _of_card(card, waiting, can_wait, serving)
+        shares, used = _of_card(card, waiting, can_wait, shape)
         signals |= used
         for state, share in shares.items():
             totals[state] = totals.get(state, np.zeros(POINTS)) + share / len(cards)
