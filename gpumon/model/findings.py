@@ -29,6 +29,7 @@ class FindingKind:
     title: str
     advice: str
     check: str
+    explains: str = ""  # the class of the job that this finding is the reason for; its alert mutes that of the class
 
     @property
     def chinese(self) -> tuple[str, str, str]:
@@ -65,6 +66,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Direct transfers between the cards are switched off (NCCL_P2P_DISABLE)",
         "Remove NCCL_P2P_DISABLE from the job's environment: these cards can write into each other's memory, and with the variable set every byte makes a detour through host memory.",
         "After the restart the steps are shorter and, on machines with NVLink, NVLink traffic is no longer zero.",
+        explains="communication",
     ),
     FindingKind(
         "nccl_shm_disabled",
@@ -73,6 +75,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Transfers through shared memory are switched off (NCCL_SHM_DISABLE)",
         "Remove NCCL_SHM_DISABLE: without shared memory the cards of one machine exchange data over a network socket. If it was set because /dev/shm was too small, enlarge /dev/shm instead.",
         "The traffic of the job's loopback network device falls to nearly nothing and the steps are shorter.",
+        explains="communication",
     ),
     FindingKind(
         "shm_small",
@@ -89,6 +92,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The processes of one job do not share /dev/shm",
         "Run all processes of the job in one container, or give their containers a common IPC namespace (--ipc=container:NAME or --ipc=host): otherwise the cards exchange data over a network socket.",
         "The traffic of the loopback network device falls to nearly nothing and the steps are shorter.",
+        explains="communication",
     ),
     FindingKind(
         "gloo_backend",
@@ -97,6 +101,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The cards exchange data through the CPU (backend gloo instead of nccl)",
         'Use init_process_group("nccl"): gloo copies every gradient to the CPU, adds it there and copies it back.',
         "The job's CPU use falls and the steps are several times shorter.",
+        explains="communication",
     ),
     FindingKind(
         "nvlink_unused",
@@ -121,6 +126,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "A transfer between the cards has been stuck since the start: full utilization, no traffic",
         "Stop the job and start it once with NCCL_P2P_DISABLE=1 and NCCL_DEBUG=INFO. If it then runs, direct access between the cards is broken on this machine: tell the operator. If not, one process is missing or waits elsewhere: compare what each rank prints last.",
         "The step counter moves.",
+        explains="hung",
     ),
     FindingKind(
         "vllm_custom_allreduce_off",
@@ -129,6 +135,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "vLLM cannot use its own fast exchange on more than two cards over PCIe",
         "Give each server two cards and start more servers, instead of one server over all cards.",
         "All servers together answer more requests per second.",
+        explains="communication",
     ),
     # --- how the work is cut up
     FindingKind(
@@ -138,6 +145,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Tensor parallelism over PCIe: the cards exchange data several times in every layer of the model",
         "If the model fits on one card, run one copy on each card. If it does not, use pipeline parallelism (each card holds some layers) or a smaller quantisation. Tensor parallelism without NVLink pays only for the latency of a single user.",
         "Requests or samples per second of all cards together go up; traffic on the links falls.",
+        explains="communication",
     ),
     FindingKind(
         "tp_uneven",
@@ -154,6 +162,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The model is cut over all cards (FSDP or ZeRO-3) although it fits on each",
         "Use ZeRO-1, ZeRO-2 or plain data parallelism (DDP): cutting up the weights makes every card fetch them again in every step.",
         "Traffic on the links falls by a third or more and the steps are shorter; card memory in use goes up.",
+        explains="communication",
     ),
     FindingKind(
         "no_accumulation",
@@ -162,6 +171,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Gradients are exchanged after every small batch, and the links are too slow for that",
         "Accumulate gradients over 4 to 16 small batches before each exchange (gradient_accumulation_steps), and lower the learning-rate schedule's step count accordingly.",
         "Fewer exchanges in the same time, and more samples per second.",
+        explains="communication",
     ),
     FindingKind(
         "accumulation_syncs",
@@ -170,6 +180,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Gradients are accumulated, but still exchanged after every small batch",
         "Wrap all but the last small batch in model.no_sync() (accelerate: accelerator.accumulate(model)). ZeRO-2 and FSDP exchange every time by design: use ZeRO-1 or DDP where memory allows.",
         "The traffic of one step falls by the number of accumulated batches.",
+        explains="communication",
     ),
     FindingKind(
         "batch_small",
@@ -186,6 +197,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "One process drives all cards (torch.nn.DataParallel)",
         "Use DistributedDataParallel, started with `torchrun --nproc_per_node=CARDS`: DataParallel sends the whole model from the first card to all others in every step.",
         "Every card has its own process and all are equally busy.",
+        explains="communication",
     ),
     FindingKind(
         "device_map_training",
@@ -194,6 +206,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         'The model is spread over the cards by device_map="auto": they work one after another',
         "To train, load the model in 4 bit on each card and use DDP; to serve, use vLLM or SGLang. device_map is meant to make a model fit, not to make it fast.",
         "All cards are busy at the same time.",
+        explains="communication",
     ),
     FindingKind(
         "layer_split_one_stream",
@@ -202,6 +215,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Layers are split over the cards for one stream of tokens: only one card works at a time",
         "Use as few cards as the model needs, or serve several requests at once. More cards do not speed up a single stream when layers are split (llama.cpp -sm layer).",
         "Tokens per second stay the same on fewer cards, or rise with several requests.",
+        explains="communication",
     ),
     FindingKind(
         "replicas_instead",
@@ -210,6 +224,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The model fits on one card, and the cards spend their time waiting for each other",
         "Run one independent copy on each card and share out the requests or experiments.",
         "The cards no longer exchange data and their sum of work goes up.",
+        explains="communication",
     ),
     FindingKind(
         "needless_offload",
@@ -218,6 +233,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Optimizer or weights are kept in host memory although the cards have room",
         "Switch CPU offload off (DeepSpeed: offload_optimizer and offload_param). If memory is short, try an 8-bit optimizer or LoRA, which trains a small addition to the model, first.",
         "The bursts to and from host memory disappear and the steps are shorter.",
+        explains="host",
     ),
     # --- which cards are used
     FindingKind(
@@ -276,6 +292,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Too few processes prepare the input, so the cards wait for data",
         "Set num_workers of the DataLoader to 4 to 8 for each card, with pin_memory=True and persistent_workers=True.",
         "Utilization no longer drops to zero between batches.",
+        explains="host",
     ),
     FindingKind(
         "loader_workers_many",
@@ -284,6 +301,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "More worker processes than CPU cores the job may use",
         "Match the workers to the CPU quota of the container (loaders of all cards together at most the number of cores), or rent more cores.",
         "The container is no longer throttled (nr_throttled in its cpu.stat stands still).",
+        explains="host",
     ),
     FindingKind(
         "threads_wrong",
@@ -292,6 +310,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The number of CPU threads does not fit the machine (OMP_NUM_THREADS)",
         "Set OMP_NUM_THREADS to the CPU cores divided by the number of processes: 1 leaves cores unused, the default starts one thread per core in every process.",
         "CPU use is neither one core per process nor many times the cores.",
+        explains="host",
     ),
     FindingKind(
         "swapping",
@@ -300,6 +319,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Host memory is full and the machine swaps",
         "Use fewer loader workers, cache less of the data set, or rent more memory.",
         "Swap traffic stops and the steps no longer grow longer over hours.",
+        explains="host",
     ),
     FindingKind(
         "disk_slow",
@@ -308,6 +328,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The job waits for its disk",
         "Copy the data set to a local NVMe disk before training, or pack small files into large ones.",
         "The processes no longer wait for the disk (iowait falls).",
+        explains="host",
     ),
     FindingKind(
         "numa_remote",
@@ -316,6 +337,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Processes run on the CPU socket that is far from their card",
         "Bind each process to the socket of its card (numactl --cpunodebind=N --membind=N, or torchrun with --numa-binding), and keep a job on the cards of one socket where it fits.",
         "`gpumon topo` and the process's allowed CPUs name the same NUMA node, the half of the machine near the card.",
+        explains="host",
     ),
     FindingKind(
         "rank0_busy",
@@ -324,6 +346,7 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "All cards wait at intervals while the first process saves, logs or evaluates alone",
         "Save less often, save in the background or let every process save its part (distributed checkpoint), and evaluate on all cards.",
         "The pauses become shorter or rarer.",
+        explains="host",
     ),
     # --- the cards themselves
     FindingKind(
@@ -381,6 +404,15 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Jobs of several tenants meet on one shared link and slow each other down",
         "Give jobs that exchange much data cards under one switch, and jobs of other tenants cards under another. `gpumon topo` shows the groups.",
         "gpumon_pcie_uplink_saturation_ratio of that link falls.",
+    ),
+    # --- gpumon itself
+    FindingKind(
+        "history_read_only",
+        WARNING,
+        OPERATOR,
+        "gpumon cannot write its history",
+        "Check the free space and the owner of /var/lib/gpumon; if the file is damaged, move it away and restart gpumon. Until then runs are not remembered and cannot be compared.",
+        "The finding is gone after the next run.",
     ),
 )
 

@@ -203,4 +203,9 @@ CHINESE: dict[str, tuple[str, str, str]] = {
         "让数据交换多的任务用同一个交换芯片下的显卡，其他租户的任务用另一个下面的。gpumon topo 会显示分组。",
         "这条链路的 gpumon_pcie_uplink_saturation_ratio 下降。",
     ),
+    "history_read_only": (
+        "gpumon 无法写入历史",
+        "检查 /var/lib/gpumon 的剩余空间和属主；如果文件损坏，移走它并重启 gpumon。在此之前运行情况不会被记住，也无从比较。",
+        "下一次运行之后，这个发现项消失。",
+    ),
 }

@@ -8,6 +8,7 @@ import pytest
 
 from gpumon.model.findings import CATALOGUE, CUSTOMER, FINDINGS_BY_NAME, OPERATOR, FindingKind
 from gpumon.model.findings_zh import CHINESE
+from gpumon.model.verdict import JobClass
 
 EVERY = pytest.mark.parametrize("row", CATALOGUE, ids=lambda row: row.finding)
 
@@ -24,6 +25,7 @@ def test_rows_are_complete(row: FindingKind) -> None:
     assert re.fullmatch("[a-z0-9_]+", row.finding)
     assert row.severity in {"info", "warning", "critical"}
     assert row.audience in {CUSTOMER, OPERATOR}
+    assert row.explains in {"", *(job_class.value for job_class in JobClass)}
     for text in (row.title, row.advice, row.check, *row.chinese):
         assert text.strip() == text != ""
         assert "{{" not in text and "\n" not in text

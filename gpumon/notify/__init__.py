@@ -1,0 +1,1 @@
+"""Embedded notifications: from what holds on this node to a message at the right person, without any other service."""
