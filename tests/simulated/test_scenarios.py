@@ -18,7 +18,11 @@ CLEAR = 0.15
 @lru_cache
 def _truths(name: str) -> tuple[JobTruth, ...]:
     scenario = SCENARIOS[name].scenario
-    begin, end = (350.0, 400.0) if "hung" in name else (30.0, 68.0)
+    begin, end = (25.0, 45.0)
+    if "hung" in name:
+        begin, end = (350.0, 400.0)
+    elif any(word in name for word in ("checkpoint", "lulls", "evaluation", "resume", "heat")):
+        begin, end = (30.0, 110.0)
     world = World(scenario, 0, keeps_all=True)
     world.advance(end)
     return job_truths(world, begin, end)

@@ -84,6 +84,7 @@ class Job:
     disk_read: Meter = field(default_factory=Meter)
     disk_write: Meter = field(default_factory=Meter)
     hangs_at_s: float = float("inf")
+    groups: list[Group] = field(default_factory=list)
     _started_steps: int = 0
     _stop_step: int = -1
     _hang_step: int = -1
@@ -95,6 +96,10 @@ class Job:
     def size(self) -> int:
         """How many ranks the job has."""
         return len(self.cards)
+
+    def waits(self) -> list[Wait]:
+        """Return every remembered wait, those still going on included."""
+        return [*self.log.waits, *(wait for group in self.groups for wait in group.going_on())]
 
     def goes_on(self, step: int) -> bool:
         """Return True when every rank is to do this step. All ranks get the same answer, or collectives would hang."""
@@ -172,6 +177,7 @@ class Group:
         self._moving_label = Label.SHARED_LINK if job.fabric.shared_alone(self.route) else Label.OWN_LINK
         if transport == "sockets":
             self._moving_label = Label.HOST_PATH
+        job.groups.append(self)
         self._joined = dict.fromkeys(self._ranks, 0)  # collectives each rank has entered
         self._open: dict[int, _Meeting] = {}
         self._stream = dict.fromkeys(self._ranks, _fired())  # end of the last one queued on each rank
@@ -191,6 +197,18 @@ class Group:
     def barrier(self, rank: int) -> Signal:
         """Wait for everyone, no bytes."""
         return self.queue(rank, 0.0, 1)
+
+    def going_on(self) -> list[Wait]:
+        """Return who waits at present, each for the first rank that is missing."""
+        now = self._job.engine.now
+        if self._wait_label is not Label.PEER_WAIT:
+            return []
+        return [
+            Wait(rank, arrived, now, next(other for other in self._ranks if other not in meeting.arrivals))
+            for meeting in self._open.values()
+            for rank, arrived in meeting.arrivals.items()
+            if now - arrived > _REMEMBERED_WAIT_S
+        ]
 
     def interleaved(self, parts: Sequence[tuple[Work, float]], sent_bytes: float, messages: int) -> tuple[Work, float]:
         """Return kernels and collectives that alternate faster than sensors see, as one work and its seconds.

@@ -113,7 +113,7 @@ def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> J
     ]
     mean = np.mean(per_card, axis=0)[_LABEL_0:]
     split = {state: float(sum(mean[label] for label in labels)) for state, labels in _STATE_LABELS.items()}
-    waits = _Waits(world, plan, job.log.waits, begin, end)
+    waits = _Waits(world, plan, job.waits(), begin, end)
     blame = waits.blame() / (len(plan.cards) * span)
     culprit, costs = _culprit(world, plan, mean, waits, span)
     verdict = _judge(split, mean, blame, end - job.log.hung_since_s, span)

@@ -1,0 +1,74 @@
+"""Random instances for measuring accuracy: a node, a job, and how long to watch.
+
+The same seed gives the same instance. A third and more of the draws of every family lie at the border with what the
+family is most easily confused with.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from gpumon.hardware.simulated import random_jobs
+from gpumon.hardware.simulated.physics import Conditions
+from gpumon.hardware.simulated.random_jobs import Draw, Family
+from gpumon.hardware.simulated.random_nodes import Taste, draw_identity, draw_node
+from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario
+
+_NEAR_SHARE = 0.42
+_CONSUMER = Taste()
+_NO_NVLINK = Taste(geforce=0.75, professional=0.25)
+
+# Families with their weight, the nodes they are drawn on, and the counts of cards that make sense.
+FAMILIES: tuple[tuple[str, Family, float, Taste, tuple[int, ...]], ...] = (
+    ("exchanging", random_jobs.exchanging, 3.2, _CONSUMER, (2, 4, 8)),
+    ("tensor_parallel", random_jobs.tensor_parallel, 1.2, _CONSUMER, (2, 4, 8)),
+    ("pipeline", random_jobs.pipeline, 1.0, _CONSUMER, (2, 4, 8)),
+    ("fed", random_jobs.fed, 1.8, _CONSUMER, (1, 2, 4, 8)),
+    ("saving", random_jobs.saving, 0.9, _CONSUMER, (2, 4, 8)),
+    ("offloaded", random_jobs.offloaded, 1.0, _NO_NVLINK, (1, 2, 4, 8)),
+    ("launching", random_jobs.launching, 1.0, _CONSUMER, (1, 2, 4)),
+    ("generating", random_jobs.generating, 3.0, _CONSUMER, (1, 2, 4, 8)),
+    ("prompting", random_jobs.prompting, 0.8, _CONSUMER, (2, 4, 8)),
+    ("burning", random_jobs.burning, 0.8, _CONSUMER, (1, 2, 4)),
+    ("limited", random_jobs.limited, 3.6, _CONSUMER, (1, 2, 4, 8)),
+    ("hindered", random_jobs.hindered, 1.6, _CONSUMER, (4, 8)),
+    ("through_the_cpu", random_jobs.through_the_cpu, 1.0, _NO_NVLINK, (2, 4)),
+    ("standing", random_jobs.standing, 2.2, _CONSUMER, (1, 2, 4, 8)),
+    ("hanging", random_jobs.hanging, 3.0, _CONSUMER, (2, 4, 8)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One random scenario. Watch it from 0 to `seconds`; its job is the first."""
+
+    scenario: Scenario
+    family: str
+    near: bool  # drawn at the border with the family's neighbour
+    seconds: float
+
+
+def randomised(seed: int) -> Instance:
+    """Return the instance of a seed."""
+    rng = random.Random(f"instance/{seed}")
+    weights = [family[2] for family in FAMILIES]
+    name, family, _, taste, counts = rng.choices(FAMILIES, weights)[0]
+    near = rng.random() < _NEAR_SHARE
+    node = draw_node(rng, taste, counts)
+    drawn = family(Draw(rng, node, near))
+    node = replace(node, conditions=_conditions(rng, node, drawn.conditions), hostname=f"sim-{seed}")
+    plan = JobPlan(f"job-{seed}", drawn.workload, tuple(range(len(node.slots))), identity=draw_identity(rng))
+    scenario = Scenario(f"random-{seed}", f"random instance {seed} of family {name}", node, (plan,))
+    return Instance(scenario, name, near, drawn.seconds)
+
+
+def _conditions(rng: random.Random, node: NodePlan, given: dict[int, Conditions]) -> dict[int, Conditions]:
+    """Return the conditions of every card: boards of one product differ in speed, draw and air."""
+    spread = {}
+    for index in range(len(node.slots)):
+        own = given.get(index, Conditions(ambient_celsius=rng.uniform(24, 38)))
+        spread[index] = replace(
+            own, speed=own.speed * rng.gauss(1.0, 0.01), power=own.power * max(0.9, rng.gauss(1.0, 0.03))
+        )
+    return spread
