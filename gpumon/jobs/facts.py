@@ -83,7 +83,9 @@ def read(process: Process, config: Mapping[str, str] | None, before: Facts | Non
         place, paths = (before.place, before.paths) if before is not None else (Place(), ())
     else:
         place, paths = _of_group(process.cgroup)
-    command, said = _said(process, config)
+    command, said = (Command(), Said()) if isinstance(process.cmdline, Fault) else _of_words(process.cmdline)
+    role = roles.of(process, command)
+    said = _said(said, role, process, config)
     kind = _kind(place, process)
     return Facts(
         key=(process.pid, process.start_ticks),
@@ -94,7 +96,7 @@ def read(process: Process, config: Mapping[str, str] | None, before: Facts | Non
         kind=kind,
         scope=_scope(kind, place, process),
         paths=paths,
-        role=roles.of(process, command),
+        role=role,
         command=command,
         said=said,
         source=process,
@@ -102,19 +104,18 @@ def read(process: Process, config: Mapping[str, str] | None, before: Facts | Non
     )
 
 
-def _said(process: Process, config: Mapping[str, str] | None) -> tuple[Command, Said]:
-    """Return the command and what all sources together say: command line, then variables, then config files."""
-    command, said, privileges = Command(), Said(), set()
+def _said(of_command: Said, role: Role, process: Process, config: Mapping[str, str] | None) -> Said:
+    """Return what all sources together say: command line, then variables, then config files."""
+    said, privileges = of_command, set()
     if not isinstance(process.cmdline, Fault):
-        command, said = _of_words(process.cmdline)
         privileges.add("cmdline")
     if not isinstance(process.environ, Fault):
-        said = both(said, layout.environment.read(process.environ))
+        said = both(said, layout.environment.read(process.environ, starts_ranks=role is Role.LAUNCHER))
         privileges.add("environ")
     if config:
         said = both(said, layout.configs.read(config))
         privileges.add("config")
-    return command, replace(said, layout=replace(said.layout, privileges=frozenset(privileges)))
+    return replace(said, layout=replace(said.layout, privileges=frozenset(privileges)))
 
 
 @lru_cache(maxsize=64)  # the ranks of a launch have one command line and are read one after the other

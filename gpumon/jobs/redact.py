@@ -28,7 +28,7 @@ _URL_QUERY = re.compile(
 )
 _KEYS = re.compile(
     r"hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|gh[pousr]_[A-Za-z0-9]{10,}|github_pat_\w{10,}|glpat-[\w-]{10,}"
-    r"|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{12,}|ASIA[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"
+    r"|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{12,}|ASIA[0-9A-Z]{12,}|AIza[\w-]{20,}|eyJ[\w-]{4,}\.[\w-]{8,}(?:\.[\w-]*)?"
     r"|nvapi-[\w-]{10,}|r8_\w{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*"
 )
 _RANDOM = re.compile(

@@ -57,7 +57,10 @@ def of_command(command: Command) -> Said:
         launched = next((found for parser in LAUNCHERS if (found := parser(current)) is not None), None)
         if launched is None:
             break
-        said = both(said, launched)
+        # Of nested launchers the inner one counts the ranks, and the outer one is what was asked to launch.
+        launcher = said.layout.launcher or launched.layout.launcher
+        said = both(launched, said)
+        said = replace(said, layout=replace(said.layout, launcher=launcher))
         current = launched.inner or Command()
     for parser in FRAMEWORKS:
         found = parser(current)

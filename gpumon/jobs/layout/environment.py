@@ -17,15 +17,19 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 _LONGEST = 256
 
 
-def read(environ: Mapping[str, str]) -> Said:
-    """Return what a process's allow-listed variables say."""
+def read(environ: Mapping[str, str], *, starts_ranks: bool = False) -> Said:
+    """Return what a process's allow-listed variables say.
+
+    Args:
+        starts_ranks: of a launcher, whose own sizes and ranks are another launcher's: a Kubernetes operator, for one,
+            gives torchrun a WORLD_SIZE that counts pods.
+    """
+    if starts_ranks:
+        return Said(Layout(nccl=_nccl(environ), visible_devices=_visible(environ)))
     world_size = _size(environ, _SIZES)
     if not world_size and "SLURM_PROCID" in environ:
         world_size = _size(environ, ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"))
     stage = number(environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE"))
-    nccl = tuple(
-        sorted((name, value[:_LONGEST]) for name, value in environ.items() if name.startswith(("NCCL_", "TORCH_NCCL_")))
-    )
     return Said(
         Layout(
             asked=_asked(environ, stage),
@@ -34,8 +38,8 @@ def read(environ: Mapping[str, str]) -> Said:
             zero_stage=stage,
             accumulation=max(0, number(environ.get("ACCELERATE_GRADIENT_ACCUMULATION_STEPS"))),
             offload=_offload(environ),
-            visible_devices=environ[VISIBLE][:_LONGEST] if VISIBLE in environ else None,
-            nccl=nccl,
+            visible_devices=_visible(environ),
+            nccl=_nccl(environ),
         ),
         Rendezvous(
             address=environ.get("MASTER_ADDR", "")[:_LONGEST],
@@ -46,6 +50,15 @@ def read(environ: Mapping[str, str]) -> Said:
             rank=_rank(environ, _RANKS),
         ),
     )
+
+
+def _nccl(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    wanted = (name for name in sorted(environ) if name.startswith(("NCCL_", "TORCH_NCCL_")))
+    return tuple((name, environ[name][:_LONGEST]) for name in wanted)
+
+
+def _visible(environ: Mapping[str, str]) -> str | None:
+    return environ[VISIBLE][:_LONGEST] if VISIBLE in environ else None
 
 
 def _size(environ: Mapping[str, str], names: tuple[str, ...]) -> int:
