@@ -206,14 +206,16 @@ def prompting(draw: Draw) -> Drawn:
 
 def burning(draw: Draw) -> Drawn:
     """One kernel over and over: dense, small, filler, or bound by memory."""
-    kind = draw.rng.choice(("dense", "small", "filler", "copy", "copy"))
+    kind = draw.rng.choice(("small", "filler", "copy") if draw.near else ("dense", "dense", "small", "copy"))
     return Drawn(Burn(kind, intensity=draw.rng.uniform(0.3, 1.0)), {})
 
 
 def limited(draw: Draw) -> Drawn:
     """All cards under a lowered limit, in heat, or braked: held down against just warm or just capped."""
     rng, spec = draw.rng, draw.card
-    cause = rng.choice(("power", "power", "thermal", "brake"))
+    cause = rng.choice(("power", "power", "thermal", "thermal", "brake"))
+    intensity = rng.uniform(0.65, 1.0)
+    demand = min(spec.watts.awake + intensity * (spec.watts.compute - spec.watts.awake), spec.tdp_watts)
     conditions: dict[int, Conditions] = {}
     for index in range(draw.cards):
         if cause == "power":
@@ -221,19 +223,18 @@ def limited(draw: Draw) -> Drawn:
             limit = max(share * spec.tdp_watts, spec.minimum_limit_watts)
             conditions[index] = Conditions(power_limit_watts=round(limit))
         elif cause == "thermal":
-            # How hot the card would get at its limit, against where it slows down.
+            # How hot the card would get at this work, against where it slows down.
             beyond = rng.uniform(-4, 8) if draw.near else rng.uniform(-15, 40)
-            resistance = (spec.slowdown_celsius + beyond - 35) / spec.tdp_watts
-            conditions[index] = Conditions(ambient_celsius=35, celsius_per_watt=resistance, heat_seconds=15)
+            resistance = (spec.slowdown_celsius + beyond - 35) / demand
+            conditions[index] = Conditions(ambient_celsius=35, celsius_per_watt=resistance, heat_seconds=12)
         else:
             conditions[index] = Conditions(brake_from_s=rng.uniform(0, 20))
     if cause == "power":
         first = conditions[0]
         conditions = dict.fromkeys(conditions, first)
-    workload: Workload = Burn("dense", intensity=rng.uniform(0.6, 1.0))
+    workload: Workload = Burn("dense", intensity=intensity)
     if draw.cards > 1 and rng.random() < 0.6:
-        workload = _training(draw, "ddp", rng.uniform(4.0, 10.0))
-        workload = replace(workload, intensity=rng.uniform(0.7, 1.0))
+        workload = replace(_training(draw, "ddp", rng.uniform(4.0, 10.0)), intensity=intensity)
     return Drawn(workload, conditions, seconds=90.0)
 
 
@@ -281,7 +282,7 @@ def through_the_cpu(draw: Draw) -> Drawn:
 def standing(draw: Draw) -> Drawn:
     """Cards held and not used, or a server with little traffic: nothing against something."""
     rng = draw.rng
-    if rng.random() < 0.45:
+    if not draw.near and rng.random() < 0.7:
         return Drawn(Standing(rng.uniform(0.5e9, 20e9), contexts=rng.random() < 0.85), {})
     busy = rng.uniform(4.0, 12.0)
     plan = Serving(
@@ -301,12 +302,14 @@ def hanging(draw: Draw) -> Drawn:
     """A collective that never ends, against one long wait for a checkpoint."""
     rng = draw.rng
     plan = _training(draw, "ddp", rng.uniform(1.0, 6.0))
-    if rng.random() < 0.3:
+    if draw.near and rng.random() < 0.5:
         save_s = rng.uniform(80.0, 260.0)
         step_s = max(plan.micro_seconds * plan.accumulation * 1.1, 0.05)
         checkpoint = Checkpoint(max(1, round(20.0 / step_s)), 60e9, bytes_per_second=60e9 / save_s)
         return Drawn(replace(plan, checkpoint=checkpoint), {}, seconds=2 * save_s + 60)
-    return Drawn(replace(plan, hangs_at_s=rng.uniform(10.0, 40.0)), {}, seconds=rng.uniform(400.0, 460.0))
+    hangs_at_s = rng.uniform(10.0, 40.0)
+    lasting_s = rng.uniform(345.0, 375.0) if draw.near else rng.uniform(400.0, 460.0)
+    return Drawn(replace(plan, hangs_at_s=hangs_at_s), {}, seconds=hangs_at_s + lasting_s)
 
 
 Family = Callable[[Draw], Drawn]

@@ -15,7 +15,7 @@ from gpumon.hardware.simulated.random_jobs import Draw, Family
 from gpumon.hardware.simulated.random_nodes import Taste, draw_identity, draw_node
 from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario
 
-_NEAR_SHARE = 0.42
+_NEAR_SHARE = 0.45
 _CONSUMER = Taste()
 _NO_NVLINK = Taste(geforce=0.75, professional=0.25)
 
