@@ -1,0 +1,12 @@
+"""Which committed file is written by which function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools.alerting.yaml_files import alerts_yaml, rules_yaml
+
+FILES: dict[str, Callable[[], str]] = {
+    "deploy/prometheus/gpumon.alerts.yml": alerts_yaml,
+    "deploy/prometheus/gpumon.rules.yml": rules_yaml,
+}
