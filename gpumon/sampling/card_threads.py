@@ -25,6 +25,7 @@ class CardThreads:
 
     def add(self, thread: threading.Thread, stop: Callable[[], None]) -> None:
         """Drain this thread, too, before the driver interface is closed."""
+        self._others = [other for other in self._others if other[0].is_alive() or other[0].ident is None]
         self._others.append((thread, stop))
 
     def start_missing(self) -> None:

@@ -54,12 +54,29 @@ def open_session(
     found = node.open()
     if isinstance(found, Fault):
         return found
+    try:
+        return _begin(node, tuple(found), roster, settings, driving, now_s=now_s, measure_overlap=measure_overlap)
+    except BaseException:
+        node.close()
+        raise
+
+
+def _begin(
+    node: NodeReader,
+    found: tuple[Card, ...],
+    roster: Roster,
+    settings: SamplingSettings,
+    driving: Driving,
+    *,
+    now_s: Callable[[], float],
+    measure_overlap: Callable[[Sequence[Card]], bool],
+) -> Session:
     roster.update(found)
     watched = window_cards(roster.cards)
     session = Session(
         node=node,
         cards=roster.cards,
-        asked=tuple(found),
+        asked=found,
         topology=node.topology(roster.cards),
         settings=settings,
         budget=Budget(settings, len(watched), len(watched) < 2 or measure_overlap(watched)),

@@ -34,6 +34,8 @@ _DRAIN_S = 1.8
 _XID_WAIT_S = 1.0  # shorter than the drain: the call cannot be interrupted
 _XID_RETRY_S = 5.0
 _SUPERVISE_PERIOD_S = 0.5
+# A driver that went away while a call hung can only be asked again through the handles there are.
+_RESUME_AFTER_LOSS_S = 60.0
 
 
 class Sampler:
@@ -56,6 +58,8 @@ class Sampler:
         # Read and written by the supervisor alone.
         self._open: tuple[Session, CardThreads] | None = None  # not closed yet; may be draining
         self._retry = Retry()
+        self._back = ""  # the event to tell when the driver is opened next
+        self._resume_s = math.inf  # when to go on without a card whose call kept the driver from being closed
         self._test_threads: tuple[threading.Thread, ...] = ()  # hung in the test at the start of a session
         # Asked for by others.
         self._released_until_s = -math.inf
@@ -118,8 +122,11 @@ class Sampler:
 
     def refresh_topology(self) -> None:
         """Read the PCI tree and gpumon's standing again. For a slow timer; blocks on sysfs."""
-        self._topology = self._node.topology(self._roster.cards)
-        self._facts = self._node.facts()
+        topology, facts = self._node.topology(self._roster.cards), self._node.facts()
+        if topology != self._topology:
+            self._topology = topology
+        if facts != self._facts:
+            self._facts = facts
 
     def stop(self) -> None:
         """Drain every thread and close the driver, within 2 s. A call that hangs is left behind and not closed upon."""
@@ -174,20 +181,23 @@ class Sampler:
             # Let go of before, but a call hung. Closed when it came back; taken up again without its card otherwise.
             if not threads.any_alive():
                 self._close()
-            elif not released and now_s >= self._retry.due_s:
-                threads.start_missing()
-                self._session, self._fault = session, None
+            elif now_s >= self._resume_s:
+                self._run(session, threads)
             return
         if released:
             self._fault = Fault.DRIVER_NOT_LOADED
+            self._back = "reinit"
+            self._resume_s = self._released_until_s
             self._let_go(self._open)
             return
         gone = session.gone(now_s)
         if gone is not None:
             self._fault = gone
+            self._back = "driver_back"
             self._builder.events.append(Event(now_s, "driver_gone"))
             self._log.warning("driver gone", reason=gone.value)
             self._retry.failed(now_s)
+            self._resume_s = now_s + _RESUME_AFTER_LOSS_S
             self._let_go(self._open)
             return
         threads.start_missing()
@@ -205,24 +215,30 @@ class Sampler:
             if session is not self._fault:
                 self._log.warning("no driver", reason=session.value)
             self._fault = session
+            self._back = "driver_back"
             self._retry.failed(time.monotonic())
             return
         threads = CardThreads(session)
         for thread in self._test_threads:
             threads.add(thread, lambda: None)
         self._open = (session, threads)
-        if self._fault is not Fault.NO_DATA:
-            self._builder.events.append(Event(session.opened_s, "driver_back"))
+        if self._back:
+            self._builder.events.append(Event(session.opened_s, self._back))
+            self._back = ""
         self._facts, self._topology = self._node.facts(), session.topology
         self._host.uuids_by_address = {card.identity.pci_address: card.identity.uuid for card in session.cards}
+        self._retry.succeeded()
+        self._run(session, threads)
+        self._log.info("driver opened", gpus=len(session.asked), windows_overlap=session.budget.windows_overlap)
+
+    def _run(self, session: Session, threads: CardThreads) -> None:
+        """Start what is not running and make ticks from the session."""
         threads.start_missing()
         clock = RealClock()
         xids = threading.Thread(target=self._read_xids, args=(clock,), name="gpumon-xid", daemon=True)
         threads.add(xids, clock.stop)
         xids.start()
-        self._retry.succeeded()
         self._session, self._fault = session, None
-        self._log.info("driver opened", gpus=len(session.asked), windows_overlap=session.budget.windows_overlap)
 
     def _measure_overlap(self, cards: Sequence[Card]) -> bool:
         clock = RealClock()

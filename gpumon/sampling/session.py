@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gpumon.hardware.reader import NodeReader
@@ -14,7 +14,7 @@ from gpumon.model.samples import CardTick
 from gpumon.model.settings import SamplingSettings
 from gpumon.model.topology import Topology
 from gpumon.sampling.budget import Budget
-from gpumon.sampling.card_log import SOURCES, Source
+from gpumon.sampling.card_log import SOURCES, CardLog, Source
 from gpumon.sampling.card_poller import CardPoller
 from gpumon.sampling.card_tick import close_card
 from gpumon.sampling.link_pace import tree_line_rate
@@ -55,10 +55,17 @@ class Session:
     opened_s: float
     pollers: dict[str, CardPoller] = field(default_factory=dict)
     clocks: dict[str, Clock] = field(default_factory=dict)
+    _replaced: CardLog = field(default_factory=CardLog)  # totals of pollers that were replaced
     _silent_since_s: float = math.nan
 
     def start_card(self, card: Card, now_s: float) -> None:
         """Give the card a poller of its own; replaces one whose thread has ended."""
+        before = self.pollers.get(card.identity.uuid)
+        if before is not None:
+            self._replaced.cpu_s += before.log.cpu_s
+            self._replaced.rejected += before.log.rejected
+            for name, source in before.log.sources.items():
+                merge(self._replaced.sources[name], source)
         clock = self.driving.new_clock()
         share = self.asked.index(card) / len(self.asked)
         phase_s = _PHASE_FROM_S + share * (_PHASE_TO_S - _PHASE_FROM_S)
@@ -109,19 +116,24 @@ class Session:
 
     def cpu_s(self) -> float:
         """Return the CPU time of all card threads so far."""
-        return sum(poller.log.cpu_s for poller in self.pollers.values())
+        return sum(log.cpu_s for log in self._logs())
 
     def rejected(self) -> int:
         """Return how many counter deltas were faster than their link can be."""
-        return sum(poller.log.rejected for poller in self.pollers.values())
+        return sum(log.rejected for log in self._logs())
 
     def sources(self) -> dict[str, Source]:
         """Return each kind of read over all cards: sums of counts, the longest duration, the newest time."""
         merged = {name: Source() for name in SOURCES}
-        for poller in self.pollers.values():
-            for name, source in poller.log.sources.items():
+        for log in self._logs():
+            for name, source in log.sources.items():
                 merge(merged[name], source)
         return merged
+
+    def _logs(self) -> Iterator[CardLog]:
+        yield self._replaced
+        for poller in tuple(self.pollers.values()):
+            yield poller.log
 
 
 def merge(into: Source, source: Source) -> None:

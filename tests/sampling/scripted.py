@@ -45,6 +45,11 @@ class Bursts:
         at = min(max(bisect.bisect_right(self._edges, t_s) - 1, 0), len(self._rates) - 1)
         return self._sums[at] + (t_s - self._edges[at]) * self._rates[at]
 
+    @property
+    def edges(self) -> list[float]:
+        """Return where bursts begin and end."""
+        return self._edges
+
     def total(self, t_s: float) -> float:
         """Return the bytes that crossed between 0 and t_s."""
         return self._since_start(t_s) - self._origin
