@@ -46,6 +46,17 @@ class Suspicion:
     decisive: bool = False
 
 
+# A throttled job is one whose card time is mostly, that is for more than half, slowed. Between these shares that is a
+# matter of taste and the confidence says so.
+DOUBTFUL = 0.42
+SURE = 0.62
+
+
+def confidence_of(share: float) -> float:
+    """Return the confidence that a share of the card time is more than half."""
+    return min(0.97, 0.5 + 0.47 * (share - 0.5) / (SURE - 0.5))
+
+
 def percent(ratio: float) -> str:
     """Return a ratio as people read it."""
     return f"{100 * ratio:.0f} %"

@@ -15,6 +15,7 @@ from gpumon.analysis import (
     hysteresis,
     period,
     stillness,
+    stragglers,
     throttling,
     time_split,
     waiting,
@@ -172,8 +173,8 @@ def step(
     result = time_split.split(seen, who, job.layout)
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
-    verdict = _verdict(standing, case, result)
-    return replace(memory, still=still, standing=standing, verdict=verdict), seen
+    verdict = replace(_verdict(standing, case, result), stragglers=stragglers.named(case.cards, who, past.waiting))
+    return replace(memory, still=still, standing=standing, verdict=verdict, waiting=who), seen
 
 
 def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:

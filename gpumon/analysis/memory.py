@@ -16,6 +16,7 @@ from gpumon.analysis.links import LinkPast
 from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.stillness import Stillness
 from gpumon.analysis.throttling import ThrottlePast
+from gpumon.analysis.waiting import Waiting
 from gpumon.analysis.windows import CardWindows
 from gpumon.model.topology import Topology
 from gpumon.model.verdict import Finding, Verdict
@@ -47,6 +48,7 @@ class JobMemory:
     looks: Mapping[str, CardEvidence] = field(default_factory=dict)  # by uuid: the newest evidence of each card
     period: PeriodPast = field(default_factory=PeriodPast)
     still: Stillness = field(default_factory=Stillness)
+    waiting: Waiting = field(default_factory=Waiting)  # of the last judgement
     standing: Standing = field(default_factory=Standing)
     verdict: Verdict = field(default_factory=Verdict)
 

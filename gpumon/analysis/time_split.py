@@ -201,7 +201,7 @@ def _of_card(
 
     # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
     peer = np.zeros(POINTS)
-    if waiting.in_rotation or (waiting.culprits and card.uuid not in waiting.culprits):
+    if waiting.in_rotation or (waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits):
         peer, rest = rest, peer
     latency = rest * can_wait
     alone = alone + rest - latency

@@ -68,10 +68,13 @@ def _enough(case: Case, result: Split) -> bool:
     return bool(witnesses)
 
 
-def _class_of(case: Case, result: Split) -> JobClass:
+def _class_of(case: Case, result: Split, answers: list[Suspicion]) -> JobClass:
     waits_for_peer = result.mean("peer_wait") >= result.mean("communication")
-    if result.first == "communication" and case.waiting.by_host and waits_for_peer:
-        return JobClass.HOST
+    if result.first == "communication" and waits_for_peer:
+        if case.waiting.by_host:
+            return JobClass.HOST
+        if any(answer.job_class is JobClass.THROTTLED for answer in answers):
+            return JobClass.THROTTLED
     return CLASS_OF_GROUP[result.first]
 
 
@@ -80,7 +83,9 @@ def judge(case: Case) -> Judgement:
     answers: list[Suspicion] = [answer for answer in (cause(case) for cause in CAUSES) if answer is not None]
     for answer in answers:
         if answer.decisive:
-            return Judgement(answer.job_class, answer.detail, answer.weight, answer.evidence, answer.against)
+            known = answer.weight >= LEAST_CONFIDENCE
+            job_class, detail = (answer.job_class, answer.detail) if known else (JobClass.UNKNOWN, "")
+            return Judgement(job_class, detail, answer.weight, answer.evidence, answer.against)
     result = case.split
     if result is None or case.evidence.seconds < SHORTEST_S:
         return Judgement()
@@ -88,7 +93,7 @@ def judge(case: Case) -> Judgement:
         return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
     if not _enough(case, result):
         return Judgement(evidence=("too few signals to tell",))
-    job_class = _class_of(case, result)
+    job_class = _class_of(case, result, answers)
     host_path = next((answer for answer in answers if answer.detail == "host_path" and answer.weight >= 0.5), None)
     if job_class is JobClass.HOST and host_path is not None:
         job_class = JobClass.COMMUNICATION

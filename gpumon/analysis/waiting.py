@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpumon.analysis.activity import LevelRange
+from gpumon.analysis.activity import GPM_COMPUTE, GPM_WAIT
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.job import Job
 
@@ -20,6 +20,9 @@ HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
+NARROW = 0.6  # of the other cards' ceiling
+NARROW_FULL = 0.7  # saturation of the narrow link while it is busy
+COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host memory reach (28 of 63, 13 of 31.5 GB/s)
 ROTATING_GAP = 0.08  # of one card at least
 LOADERS_CPUS = 0.5
 LOADER_READS = 20e6  # bytes per second
@@ -31,7 +34,8 @@ class Waiting:
     """The outcome: which cards the others wait for, and why."""
 
     culprits: frozenset[str] = frozenset()
-    by_host: bool = False  # their host holds them; else they are slower themselves
+    by_host: bool = False  # their host holds them
+    by_link: bool = False  # their link sets the pace; else they are slower themselves
     cost_ratio: float = 0.0  # share of the job's time
     gap_follows: float = 0.0  # share of the others' gaps that is also waiting for the culprit
     in_rotation: bool = False  # every card is late now and then because its host is
@@ -43,23 +47,46 @@ def _middle(interval: tuple[float, float]) -> float:
     return (interval[0] + interval[1]) / 2
 
 
-def looks_like_work(card: CardEvidence) -> float:
-    """Return a card's share of real work at the middle of its levels; NaN without a witness.
+def looks_like_work(cards: list[CardEvidence]) -> dict[str, float]:
+    """Return each card's share of real work, at the middle of its levels; NaN without a witness.
 
-    Used to compare cards with each other only: an error common to all cards cancels.
+    Only for comparing cards with each other: an error common to all cancels. A card that never waits shows no level of
+    waiting; it borrows that of the others, as a share of the power limit.
     """
+    borrowed = _borrowed_waiting(cards)
+    active = [card.sm_active for card in cards if card.gpm is not None and not math.isnan(card.sm_active)]
+    # GPM means come once a second and never show the pure level of work: the busiest card is nine tenths of it.
+    level = min(max(active, default=math.nan) / 0.9, GPM_COMPUTE[1])
+    return {card.uuid: _work_of(card, borrowed, level) for card in cards}
+
+
+def _borrowed_waiting(cards: list[CardEvidence]) -> float:
+    """Return the waiting level of those that show one, as a share of their limits; NaN where fewer than half do."""
+    shown = [
+        _middle(card.levels.waiting) / card.power_limit
+        for card in cards
+        if card.levels is not None and card.levels.learned and card.power_limit > 0.0
+    ]
+    return _median(shown) if shown and 2 * len(shown) >= len(cards) else math.nan
+
+
+def _work_of(card: CardEvidence, borrowed: float, gpm_level: float) -> float:
     gap = 0.0 if math.isnan(card.gap) else card.gap
-
-    def share(mean: float, levels: LevelRange) -> float:
-        low, high = _middle(levels.waiting), _middle(levels.computing)
-        work = (mean - gap * _middle(levels.context) - (1.0 - gap) * low) / max(high - low, 1e-9)
-        return min(1.0 - gap, max(0.0, work))
-
     if card.gpm is not None and not math.isnan(card.sm_active):
-        return share(card.sm_active, card.gpm)
-    if card.levels is not None and not math.isnan(card.power_mean):
-        return share(card.power_mean, card.levels)
-    return math.nan
+        return _share(card.sm_active, gap, 0.0, _middle(GPM_WAIT), max(gpm_level, 2 * GPM_WAIT[1]))
+    if card.levels is None or math.isnan(card.power_mean):
+        return math.nan
+    waiting, computing = _middle(card.levels.waiting), _middle(card.levels.computing)
+    if not card.levels.learned and not math.isnan(borrowed):
+        waiting, computing = borrowed * card.power_limit, card.power.high_quarter
+        if computing < 1.5 * waiting:
+            return math.nan
+    return _share(card.power_mean, gap, _middle(card.levels.context), waiting, computing)
+
+
+def _share(mean: float, gap: float, context: float, waiting: float, computing: float) -> float:
+    work = (mean - gap * context - (1.0 - gap) * waiting) / max(computing - waiting, 1e-9)
+    return min(1.0 - gap, max(0.0, work))
 
 
 def _median(values: list[float]) -> float:
@@ -75,7 +102,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
         host: the job's host rates over the window, by name of `host.HostRates`.
     """
     up = [card for card in cards if card.up]
-    work = {card.uuid: looks_like_work(card) for card in up}
+    work = looks_like_work(up)
     if len(up) < 2:
         return Waiting(work=work)
     held = _held_by_host(up, work)
@@ -83,6 +110,9 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
         return held
     if _in_turn(up, job):
         return Waiting(in_turn=True, work=work)
+    slow = None if _staged(job) else _slower(up, work) or _narrower(up, work)
+    if slow is not None:
+        return slow
     if _in_rotation(up, work, host):
         return Waiting(by_host=True, in_rotation=True, work=work)
     return Waiting(work=work)
@@ -113,8 +143,47 @@ def _in_turn(cards: list[CardEvidence], job: Job) -> bool:
     busy = [1.0 - card.gap for card in cards if not math.isnan(card.gap)]
     if len(busy) != len(cards) or not IN_TURN[0] <= sum(busy) <= IN_TURN[1]:
         return False
-    staged = job.layout.asked in {"pp", "device_map"} or job.layout.pipeline_parallel > 1
-    return staged or len(job.processes) == 1
+    return _staged(job) or len(job.processes) == 1
+
+
+def _staged(job: Job) -> bool:
+    """Return True where the cards were given unequal parts on purpose: stages differ without anyone being slow."""
+    return job.layout.asked in {"pp", "device_map", "tp+pp"} or job.layout.pipeline_parallel > 1
+
+
+def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | None:
+    """Return the card that works longer than the others while they wait for it."""
+    shown = sum(card.gpm is not None or (card.levels is not None and card.levels.learned) for card in cards)
+    if shown < len(cards) - 1 or any(math.isnan(work[card.uuid]) for card in cards):
+        return None
+    ordered = sorted(cards, key=lambda card: work[card.uuid])
+    worst, others = ordered[-1], ordered[:-1]
+    usual = _median([work[card.uuid] for card in others])
+    # What the next slowest card would cost anyway is not the worst one's fault.
+    cost = work[worst.uuid] - max(usual, work[others[-1].uuid] - SLOWER / 2)
+    waits = _median([1.0 - (0.0 if math.isnan(card.gap) else card.gap) - work[card.uuid] for card in others])
+    if cost < SLOWER or waits < cost:
+        return None
+    return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
+
+
+def _narrower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | None:
+    """Return the card whose narrow link sets the pace of everybody's collectives."""
+    ceilings = [card.pcie.ceiling for card in cards]
+    if any(math.isnan(ceiling) for ceiling in ceilings) or len(cards) < 2:
+        return None
+    worst = min(cards, key=lambda card: card.pcie.ceiling)
+    others = [card for card in cards if card.uuid != worst.uuid]
+    usual = _median([card.pcie.ceiling for card in others])
+    exchanging = all(card.pcie.known and not card.pcie.quiet for card in cards)
+    full = worst.pcie.saturation >= NARROW_FULL and all(card.pcie.saturation < NARROW_FULL for card in others)
+    if worst.pcie.ceiling > NARROW * usual or not exchanging or not full:
+        return None
+    busy = sum(worst.pcie.busy) / 2
+    cost = busy * (1.0 - worst.pcie.plateau / max(worst.pcie.plateau, COLLECTIVE_SHARE * usual))
+    if cost < SLOWER:
+        return None
+    return Waiting(frozenset({worst.uuid}), by_link=True, cost_ratio=cost, work=dict(work))
 
 
 def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting | None:

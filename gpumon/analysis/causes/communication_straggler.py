@@ -12,16 +12,21 @@ from __future__ import annotations
 from gpumon.analysis.case import Case, Suspicion, percent
 from gpumon.model.verdict import JobClass
 
+HALF = 0.5  # of all time lost to communication and waiting: below that the straggler is not what holds the job
+
 
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where the others wait for a card that is slower itself."""
     if not case.waiting.culprits or case.waiting.by_host:
         return None
+    if case.split is None:
+        return None
+    lost = case.split.mean("communication") + case.split.mean("peer_wait")
     names = ", ".join(str(card.gpu) for card in case.cards if card.uuid in case.waiting.culprits)
     return Suspicion(
         JobClass.COMMUNICATION,
         "straggler",
-        0.92,
+        0.92 if case.waiting.cost_ratio >= HALF * lost else 0.3,
         (
             f"the other cards wait for card {names}: it costs {percent(case.waiting.cost_ratio)} of the time",
             *(

@@ -19,7 +19,7 @@ FULL_CORE = 0.85
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where gaps come with one busy thread a process and nothing else on the host."""
     gap = mean_of(case.cards, "gap")
-    if not 0.05 <= gap <= 0.75:
+    if not 0.05 <= gap <= 0.75 or case.waiting.culprits:
         return None
     busiest, loaders = case.host("busiest_process_cpus"), case.host("relatives_cpus")
     read, written = case.host("read_bytes_per_second"), case.host("write_bytes_per_second")

@@ -23,7 +23,7 @@ def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where gaps come with traffic in turn or one way."""
     gap = mean_of(case.cards, "gap")
     moving = [card for card in case.cards if card.pcie.known and card.pcie.rate >= MOVES * card.pcie.ceiling]
-    if not moving or not gap >= 0.05:
+    if not moving or not gap >= 0.05 or (case.waiting.culprits and not case.job.layout.offload):
         return None
     together = [card.pcie.same_instant for card in moving if not math.isnan(card.pcie.same_instant)]
     in_turn = bool(together) and sum(together) / len(together) <= IN_TURN

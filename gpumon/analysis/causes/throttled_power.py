@@ -9,39 +9,45 @@ Source: RTX PRO 6000 sweep: 300 of 600 W leaves 55 % of the speed, 500 W 87 %; n
 
 from __future__ import annotations
 
-from gpumon.analysis.case import Case, Suspicion, percent
+from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.verdict import JobClass
 
 LOWERED = 0.9  # of the default limit: CONTRACT
-BINDS = 0.5  # of the window under the cap
+BINDS = 0.2  # of the window under the cap, on one card
 AT_LIMIT = 0.9  # of the limit, while it works
 
 
-def _binds(card: CardEvidence) -> bool:
+def _share(card: CardEvidence) -> float:
+    """Return the share of the window in which a lowered limit held the card."""
     if not card.power_limit <= LOWERED * card.power_default:
-        return False
+        return 0.0
+    if not card.power.high_quarter >= AT_LIMIT * card.power_limit:
+        return 0.0
     capped = card.throttled.get("sw_power_cap", 0.0)
-    return capped >= BINDS and card.power.high_quarter >= AT_LIMIT * card.power_limit
+    return capped if capped >= BINDS else 0.0
 
 
 def judge(case: Case) -> Suspicion | None:
-    """Return the suspicion where a lowered limit binds on most cards, or on the one the others wait for."""
-    held = [card for card in case.cards if _binds(card)]
+    """Return the suspicion where a lowered limit holds most of the card time, or the card the others wait for."""
+    held = [card for card in case.cards if _share(card) > 0.0]
+    if not held:
+        return None
+    mostly = sum(_share(card) for card in held) / len(case.cards)
     waited_for = any(card.uuid in case.waiting.culprits for card in held)
-    if not held or (2 * len(held) < len(case.cards) and not waited_for):
+    if mostly < DOUBTFUL and not waited_for:
         return None
     worst = min(held, key=lambda card: card.power_limit / card.power_default)
-    capped = worst.throttled.get("sw_power_cap", 0.0)
+    draws = f"it draws {worst.power.high_quarter:.0f} W at work"
     return Suspicion(
         JobClass.THROTTLED,
         "power",
-        min(0.95, 0.6 + 0.35 * capped),
+        confidence_of(mostly) if mostly >= DOUBTFUL else 0.85,
         (
             f"card {worst.gpu} is limited to {worst.power_limit:.0f} W; its default is {worst.power_default:.0f} W",
-            f"it draws {worst.power.high_quarter:.0f} W at work and the limit held it {percent(capped)} of the time",
+            f"{draws} and the limit held it {percent(_share(worst))} of the time",
             f"{len(held)} of the job's {len(case.cards)} cards are held so",
         ),
         "the same speed with the limit back at its default",
-        decisive=True,
+        decisive=mostly >= DOUBTFUL,
     )

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 
-from gpumon.analysis.case import Case, Suspicion, percent
+from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.verdict import JobClass
 
 THERMAL = ("sw_thermal", "hw_thermal")
-MUCH = 0.3  # of the window; bits that flash at a change of power state stay far below
+MUCH = 0.2  # of the window on one card; bits that flash at a change of power state stay far below
 SLOWED = 0.96  # of the highest SM clock
 
 
@@ -26,18 +26,17 @@ def share(card: CardEvidence) -> float:
 
 
 def judge(case: Case) -> Suspicion | None:
-    """Return the suspicion where heat slows the job: all its cards, or the one the others wait for."""
+    """Return the suspicion where heat slows the job: most of its card time, or the card the others wait for."""
     hot = [card for card in case.cards if share(card) >= MUCH and not card.sm_clock_ratio > SLOWED]
     if not hot:
         return None
-    everybody = 2 * len(hot) >= len(case.cards)
+    mostly = sum(share(card) for card in hot) / len(case.cards)
     waited_for = any(card.uuid in case.waiting.culprits for card in hot)
-    if not everybody and not waited_for:
+    if mostly < DOUBTFUL and not waited_for:
         return None
     worst = max(hot, key=share)
-    evidence = [
-        f"card {worst.gpu} was slowed by heat for {percent(share(worst))} of the last {case.evidence.seconds:.0f} s"
-    ]
+    seconds = f"{case.evidence.seconds:.0f} s"
+    evidence = [f"card {worst.gpu} was slowed by heat for {percent(share(worst))} of the last {seconds}"]
     if not math.isnan(worst.temperature):
         evidence.append(f"card {worst.gpu} at {worst.temperature:.0f} C")
     if not math.isnan(worst.sm_clock_ratio):
@@ -47,8 +46,8 @@ def judge(case: Case) -> Suspicion | None:
     return Suspicion(
         JobClass.THROTTLED,
         "thermal",
-        min(0.97, 0.6 + 0.4 * share(worst)),
+        confidence_of(mostly) if mostly >= DOUBTFUL else 0.85,
         tuple(evidence),
         "thermal reasons gone, or the clock back at its highest, with the job as slow as before",
-        decisive=True,
+        decisive=mostly >= DOUBTFUL,
     )
