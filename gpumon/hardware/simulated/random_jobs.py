@@ -352,6 +352,7 @@ def _flavoured(draw: Draw, plan: Training) -> Training:
     return replace(
         plan,
         utilization=rng.uniform(0.35, 0.8),
+        gap_seconds=rng.choice((0.0, rng.uniform(0.0, 0.1) * plan.micro_seconds)),
         intensity=rng.uniform(0.55, 1.0),
         jitter=rng.uniform(0.004, 0.03),
         evaluation=evaluation,

@@ -44,6 +44,7 @@ class Training:
     trained_parameters: float = 0.0  # 0: all; fewer with adapters
     transport: str = ""  # "", "staging", "sockets"
     kernel_share: float = 1.0  # below 1: launches are the CPU's limit
+    gap_seconds: float = 0.0  # before each micro-step nothing runs for this long: Python, logging, first launches
     jitter: float = 0.01
     loader: Loader | None = None
     checkpoint: Checkpoint | None = None
@@ -86,8 +87,10 @@ class Replicas:
         self.part = (job.size - 1) / job.size
 
     def begin_micro(self, rank: int) -> Program:
-        """Wait for the batch; lose what a slow host loses."""
+        """Wait for the batch; lose what the host, or a slow host, loses."""
         yield from self.feed.next_batch(rank)
+        if self.plan.gap_seconds > 0:
+            yield from self.job.idle(rank, Label.HOST_OTHER, self.plan.gap_seconds * self.job.spread())
         if rank == self.plan.slow_rank and self.plan.slow_seconds > 0:
             yield from self.job.idle(rank, Label.INPUT, self.plan.slow_seconds * self.job.spread())
 

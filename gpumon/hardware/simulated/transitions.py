@@ -96,6 +96,7 @@ def _training(rng: random.Random) -> Training:
         sequence=1024,
         accumulation=rng.choice((2, 4, 8)),
         micro_seconds=rng.uniform(0.25, 0.8),
+        gap_seconds=rng.uniform(0.0, 0.03),
         utilization=rng.uniform(0.4, 0.8),
         intensity=rng.uniform(0.7, 1.0),
         jitter=rng.uniform(0.004, 0.02),
