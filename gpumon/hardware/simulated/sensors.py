@@ -35,6 +35,7 @@ POWER_LAG_S = 0.035
 POWER_NOISE_WATTS = 1.2
 POWER_QUANTUM_WATTS = 0.01
 _POWER = C["power"]
+_PCIE = (C["pcie_rx"], C["pcie_tx"])
 # Bits of the clock event reasons, by channel.
 REASON_CHANNELS = {
     "sw_power_cap": C["sw_power_cap"],
@@ -115,9 +116,8 @@ def mean_ring(timeline: Timeline, channel: str, after_s: float, until_s: float, 
 def wrapped_counters(timeline: Timeline, time_s: float, bits: int, base: tuple[int, int]) -> tuple[int, int]:
     """Return the raw PCIe counters (rx, tx); they started at `base` when the driver was loaded long ago."""
     mask = (1 << bits) - 1
-    rx = base[0] + int(timeline.integral_at(C["pcie_rx"], time_s))
-    tx = base[1] + int(timeline.integral_at(C["pcie_tx"], time_s))
-    return rx & mask, tx & mask
+    rx, tx = timeline.integrals_of(_PCIE, time_s)
+    return base[0] + int(rx) & mask, base[1] + int(tx) & mask
 
 
 def fault_at(faults: tuple[FaultPlan, ...], card: int, time_s: float) -> FaultPlan | None:

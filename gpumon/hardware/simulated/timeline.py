@@ -7,6 +7,7 @@ spent in each state. Labels are for the truth only; no sensor looks at them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -106,9 +107,14 @@ class Timeline:
 
     def integral_at(self, column: int, time_s: float) -> float:
         """Return the integral of one column from 0 to one time. The quick way: about 1.5 us."""
+        return self.integrals_of((column,), time_s)[0]
+
+    def integrals_of(self, columns: Sequence[int], time_s: float) -> list[float]:
+        """Return the integrals of a few columns from 0 to one time, for the price of little more than one."""
         index = self._index(time_s)
         elapsed = time_s - self._times.item(index)
-        return self._cumulative.item(column, index) + self._rates.item(column, index) * elapsed
+        cumulative, rates = self._cumulative.item, self._rates.item
+        return [cumulative(column, index) + rates(column, index) * elapsed for column in columns]
 
     def mean_between(self, column: int, from_s: float, to_s: float) -> float:
         """Return the mean of one column over one stretch of time."""

@@ -44,7 +44,7 @@ STRATEGIES: dict[str, type[Replicas]] = {
 }
 ONE_PROCESS = ("dataparallel", "device_map")
 # How far the engine runs ahead of a question at least: fewer, larger flushes.
-_AHEAD_S = 0.5
+_AHEAD_S = 1.0
 _BURN_STRETCH_S = 0.25
 
 
