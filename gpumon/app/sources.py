@@ -11,11 +11,18 @@ from gpumon.config import Config
 def real(config: Config) -> Sources:
     """Return readers of this machine. Works without a driver: then nothing answers until it appears."""
     from gpumon.hardware.nvidia.node import NvmlNode
-    from gpumon.hardware.procfs import ProcfsHost
+    from gpumon.hardware.procfs import ContainerDirectory, ProcfsHost
 
+    containers = ContainerDirectory()
+    containers.start()
     return Sources(
         node=NvmlNode(sysfs_root=Path(config.sysfs_root), procfs_root=Path(config.procfs_root)),
-        host=ProcfsHost(procfs_root=Path(config.procfs_root), sysfs_root=Path(config.sysfs_root)),
+        host=ProcfsHost(
+            procfs_root=Path(config.procfs_root),
+            sysfs_root=Path(config.sysfs_root),
+            containers=containers,
+            environ=config.settings.sampling.environ,
+        ),
     )
 
 

@@ -56,7 +56,6 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
     jobs = held.with_given(jobs, seen, memory.jobs)
     nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, busy_alone)
     jobs = (*jobs, *_unattributed(memory, tick, *nobodys))
-    kept = jobs[: settings.max_jobs]
     waits = any(tick.mono_s - since_s < BUSY_ALONE_S for since_s in busy_alone.values())
     after = Memory(
         facts=kept_facts,
@@ -69,12 +68,11 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
         births=assigned.births,
         occupancy=occupied,
         busy_alone=busy_alone,
-        jobs=kept,
+        jobs=jobs,
         inputs=inputs,
         settled=not (unread or occupied.unsettled or assigned.waiting or assigned.awaited or waits),
-        dropped=memory.dropped + len(jobs) - len(kept),
     )
-    return after, kept
+    return after, jobs
 
 
 def _inputs(tick: Tick, settings: Settings) -> tuple[object, ...]:

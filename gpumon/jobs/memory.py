@@ -30,7 +30,6 @@ class Memory:
     inputs: tuple[object, ...] = ()  # the objects `jobs` was made of, compared by identity
     settled: bool = True  # nothing is left to read or judge
     deferred: bool = False  # the tick before was spent on reading alone
-    dropped: int = 0  # jobs not returned so far because there were more than settings.max_jobs
 
 
 def initial_memory() -> Memory:

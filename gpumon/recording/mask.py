@@ -52,6 +52,7 @@ def masked(table: ProcessTable) -> ProcessTable:
             key: replace(container, name="", image="", labels={}) for key, container in table.containers.items()
         },
         users={},
+        configs={key: {name: _value(value) for name, value in values.items()} for key, values in table.configs.items()},
     )
 
 

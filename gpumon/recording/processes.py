@@ -34,6 +34,8 @@ class ContainerRecord(msgspec.Struct, array_like=True):
     image: str
     labels: dict[str, str]
     gpu_minors: frozenset[int] | Fault
+    gpu_request: str | None = None
+    owner_uid: int = -1
 
 
 class ProcessTableRecord(msgspec.Struct, array_like=True):
@@ -45,6 +47,8 @@ class ProcessTableRecord(msgspec.Struct, array_like=True):
     containers: dict[str, ContainerRecord]
     hidden: int
     users: dict[int, str]
+    configs: list[tuple[int, int, dict[str, str]]] = []  # (pid, start_ticks, values)
+    foreign_pids: bool = False
 
 
 _PLAIN = tuple(item.name for item in fields(Process) if item.name not in _EITHER)
@@ -57,11 +61,22 @@ def to_record(table: ProcessTable) -> ProcessTableRecord:
         processes=[_record(process) for process in table.processes],
         cgroups=dict(table.cgroups),
         containers={
-            key: ContainerRecord(one.container_id, one.name, one.runtime, one.image, dict(one.labels), one.gpu_minors)
+            key: ContainerRecord(
+                one.container_id,
+                one.name,
+                one.runtime,
+                one.image,
+                dict(one.labels),
+                one.gpu_minors,
+                one.gpu_request,
+                one.owner_uid,
+            )
             for key, one in table.containers.items()
         },
         hidden=table.hidden,
         users=dict(table.users),
+        configs=[(pid, start_ticks, dict(values)) for (pid, start_ticks), values in table.configs.items()],
+        foreign_pids=table.foreign_pids,
     )
 
 
@@ -72,11 +87,22 @@ def from_record(record: ProcessTableRecord) -> ProcessTable:
         processes=tuple(_process(one) for one in record.processes),
         cgroups=record.cgroups,
         containers={
-            key: Container(one.container_id, one.name, one.runtime, one.image, one.labels, one.gpu_minors)
+            key: Container(
+                one.container_id,
+                one.name,
+                one.runtime,
+                one.image,
+                one.labels,
+                one.gpu_minors,
+                one.gpu_request,
+                one.owner_uid,
+            )
             for key, one in record.containers.items()
         },
         hidden=record.hidden,
         users=record.users,
+        configs={(pid, start_ticks): values for pid, start_ticks, values in record.configs},
+        foreign_pids=record.foreign_pids,
     )
 
 

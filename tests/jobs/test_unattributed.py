@@ -7,7 +7,7 @@ import math
 from gpumon.model.fault import Fault
 from gpumon.model.job import JobKind
 
-from .node import GIB, IDS, Node, cards_of, docker
+from .node import GIB, IDS, Node, cards_of
 
 
 def test_hidden_processes_are_one_job_of_nobody() -> None:
@@ -92,13 +92,3 @@ def test_own_processes_in_a_container() -> None:
     other.compute(90002, 5)
     first, second = other.settled()
     assert (cards_of(first), cards_of(second), second.kind) == ([0], [5], JobKind.UNATTRIBUTED)
-
-
-def test_more_jobs_than_allowed_are_dropped_and_counted() -> None:
-    """Beyond the configured number jobs are left out and counted."""
-    node = Node()
-    node.settings = type(node.settings)(max_jobs=5)
-    for number in range(8):
-        node.start(100 + number, f"python {number}.py", cgroup=docker(number), cards=[number])
-    assert len(node.tick()) == 5
-    assert node.memory.dropped == 3
