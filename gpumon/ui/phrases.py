@@ -61,7 +61,12 @@ def title(report: Report) -> str:
 
 def by_urgency(report: Report) -> list[JobState]:
     """Return the jobs, those in trouble first."""
-    return sorted(report.jobs, key=lambda job: (job.gpus_lost == 0, words.URGENCY.index(job.job_class), job.gpus))
+    return sorted(report.jobs, key=urgency)
+
+
+def urgency(job: JobState) -> tuple[bool, int, tuple[int, ...]]:
+    """Return what sorts jobs by how much they ask for attention."""
+    return job.gpus_lost == 0, words.URGENCY.index(job.job_class), job.gpus
 
 
 def in_trouble(job: JobState) -> bool:
