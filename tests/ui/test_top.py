@@ -96,20 +96,11 @@ def test_sorting_help_details_and_the_other_table() -> None:
     drive(views.crowded(), act)
 
 
+NODES = (views.geforce, views.sxm, views.mig, views.lost_card, views.no_driver, views.no_jobs)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (200, 60)])
-@pytest.mark.parametrize(
-    "make",
-    [
-        views.geforce,
-        views.sxm,
-        views.mig,
-        views.lost_card,
-        views.no_driver,
-        views.no_jobs,
-        views.crowded,
-        views.hostile,
-    ],
-)
+@pytest.mark.parametrize("make", [*NODES, views.crowded, views.hostile])
 def test_every_node_at_every_size(make: Callable[[], NodeView], size: tuple[int, int]) -> None:
     """All kinds of node are drawn, down to 80x24, in colour and without, and q quits."""
 
