@@ -19,6 +19,8 @@ from gpumon.model.fault import Fault, same_value
 from gpumon.model.samples import CardTick, GpuProcess, Tick
 
 HIDDEN_AFTER_TABLES = 2
+# A few megabytes on every card of a machine with a screen: no job, and no reason to call a card shared.
+_DISPLAY_SERVERS = frozenset("Xorg X Xwayland gnome-shell kwin_x11 kwin_wayland plasmashell weston mutter sway".split())
 
 
 class Use(NamedTuple):
@@ -35,7 +37,7 @@ class _Listed:
 
     source: tuple[GpuProcess, ...]
     total_bytes: float  # of the card
-    uses: tuple[tuple[int, Use], ...]  # (pid, use), each pid and slice once
+    uses: tuple[tuple[int, Use, bool], ...]  # (pid, use, draws only), each pid and slice once
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,10 @@ def of_tick(before: Occupancy, tick: Tick, facts: Mapping[int, Facts], remembere
             continue
         lists[card_tick.uuid] = listed
         nobody: list[int] = []
-        for pid, use in listed.uses:
+        for pid, use, draws in listed.uses:
             known = facts.get(pid)
+            if known is not None and draws and _shows_the_screen(known):
+                continue
             if known is not None:
                 uses.setdefault(known.key, []).append(use)
             elif pid in shown:
@@ -135,11 +139,17 @@ def _listed(before: _Listed | None, card_tick: CardTick, *, current: bool) -> _L
     total_bytes = card_tick.reading("memory_total_bytes")
     if before is not None and source is before.source and same_value(total_bytes, before.total_bytes):
         return before
-    found: dict[tuple[int, str], tuple[int, Use]] = {}
+    found: dict[tuple[int, str], tuple[int, Use, bool]] = {}
     for process in source:
-        if process.pid > 0 and (process.pid, process.mig_uuid) not in found:  # listed for computing and for graphics
-            found[process.pid, process.mig_uuid] = process.pid, _use(card_tick.uuid, total_bytes, process)
+        key = process.pid, process.mig_uuid
+        draws = process.kind == "graphics"
+        if process.pid > 0 and (key not in found or (found[key][2] and not draws)):
+            found[key] = process.pid, _use(card_tick.uuid, total_bytes, process), draws
     return _Listed(source, total_bytes, tuple(found.values()))
+
+
+def _shows_the_screen(process: Facts) -> bool:
+    return process.source.comm in _DISPLAY_SERVERS and not process.place.chain
 
 
 def _use(uuid: str, total: float, process: GpuProcess) -> Use:

@@ -123,9 +123,18 @@ class Node:
             self.compute(pid, index, memory_bytes=memory_bytes, sm=sm)
         return self.processes[pid]
 
-    def compute(self, pid: int, index: int, *, memory_bytes: float = GIB, sm: float = math.nan, mig: str = "") -> None:
+    def compute(
+        self,
+        pid: int,
+        index: int,
+        *,
+        memory_bytes: float = GIB,
+        sm: float = math.nan,
+        mig: str = "",
+        kind: str = "compute",
+    ) -> None:
         """Let the driver list a pid on a card."""
-        self.on_card.setdefault(index, []).append(GpuProcess(pid, "compute", memory_bytes, mig, sm))
+        self.on_card.setdefault(index, []).append(GpuProcess(pid, kind, memory_bytes, mig, sm))
 
     def leave(self, pid: int) -> None:
         """The driver no longer lists the pid."""

@@ -325,3 +325,16 @@ def test_unreadable_command_line_still_makes_a_job() -> None:
     node.start(100, Fault.NO_PERMISSION, cards=[0], cgroup=docker(1))
     (job,) = node.settled()
     assert (job.layout.launcher, job.layout.framework, job.layout.privileges) == ("", "", frozenset())
+
+
+def test_a_display_server_is_no_job() -> None:
+    """The screen's own few megabytes are no job and share no card; a program that draws in a container is one."""
+    node = Node()
+    node.start(50, "Xorg :0", comm="Xorg")
+    node.start(60, "Xorg :0", comm="Xorg", cgroup=docker(1))
+    node.start(100, "python t.py", cards=[0])
+    for pid, index in ((50, 0), (60, 1)):
+        node.compute(pid, index, kind="graphics")
+    found = sorted(node.settled(), key=cards_of)
+    assert [cards_of(job) for job in found] == [[0], [1]]
+    assert not found[0].cards[0].shared

@@ -1,7 +1,7 @@
 """One process that belongs to a job, and its texts: read at first sight, then only when there is reason to.
 
 `stat` is read every refresh: it proves the identity and carries the counters. The other texts are read again when the
-process changes its name (exec), while it is young, and otherwise in turn, some processes a refresh.
+process changes its name (exec), at some ages while it loads, and otherwise in turn, some processes a refresh.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gpumon.hardware.procfs.mounts import Mounts
 from gpumon.model.fault import Fault
 from gpumon.model.process import Process
 
-YOUNG_S = 30.0  # a forked child shows its parent's command line until it execs
+# A GPU process is read again at these ages: it renames itself and starts its threads while it loads.
+GROWING_S = (2.0, 8.0, 30.0)
 LONGEST_COMMAND = 32768
 _LONGEST_CGROUP = 16384
 _MOST_WORDS = 1024
@@ -62,7 +63,9 @@ class Record:
 
     def is_stale(self, comm: str, mono_s: float) -> bool:
         """Return True when the texts should be read again now."""
-        return comm != self.texts.comm or (self.part is Part.RANK and mono_s - self.first_s < YOUNG_S)
+        read_age_s, age_s = self.texts.read_s - self.first_s, mono_s - self.first_s
+        grown = self.part is Part.RANK and any(read_age_s < step_s <= age_s for step_s in GROWING_S)
+        return grown or comm != self.texts.comm
 
     def process(self, now: stat.Stat, loopback_bytes: float, minors: frozenset[int] | Fault) -> Process:
         """Return the process as of one reading of its stat."""
