@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 SCENARIO ?= rtx5090-x8-ddp-bound
 # Extra pytest options; .ci/run passes --no-skips.
 TESTFLAGS ?=
+LOCKING := --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.10
 
 .PHONY: run test check format docs golden lock soak clean
 
@@ -38,10 +39,11 @@ format: $(VENV)/development
 docs: $(VENV)/development
 	$(BIN)/python -m gpumon.config.example > config.example.toml
 
+# requirements.txt: what a node gets, for the packages. requirements-dev.txt: the same and what the tests need.
 lock: $(VENV)/development
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	    --python-version 3.10 pyproject.toml requirements-dev.in -o requirements-dev.txt
+	$(BIN)/uv pip compile $(LOCKING) pyproject.toml --no-annotate -o requirements.txt
+	$(BIN)/uv pip compile $(LOCKING) --constraint requirements.txt pyproject.toml requirements-dev.in -o requirements-dev.txt
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis

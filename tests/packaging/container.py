@@ -18,7 +18,7 @@ from typing import Any
 from tests.packaging.commands import call
 
 RELEASE = "bookworm"
-# systemd and what makes it a booted system; python3 is what the package depends on, so that installing it needs no network.
+# systemd and what makes it a booted system; python3 is what the package depends on: installing it needs no network.
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "python3")
 # A namespace of its own: the page's port is free, and nothing can be fetched.
 _OPTIONS = (
@@ -57,7 +57,6 @@ class Booted:
         nspawn = self.wait(lambda: _child(self._process.pid), "nspawn")
         self._leader = self.wait(lambda: _child(nspawn), "the container's first process")
         self.wait(lambda: self.call("systemctl", "is-system-running") == "running\n", "the boot")
-
 
     def wait(self, condition: Callable[[], Any], what: str, timeout_s: float = 30.0) -> Any:
         """Return the condition's first true value; fail with the container's journal when there is none in time."""
