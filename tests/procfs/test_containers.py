@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpumon.hardware.procfs import containers
 from gpumon.hardware.procfs.container_api import ApiSource
 from gpumon.hardware.procfs.container_files import FileSource
 from gpumon.hardware.procfs.containers import RETRY_S, ContainerDirectory
@@ -155,8 +156,26 @@ def test_running_containers_with_cards_are_listed(runtime: Callable[..., Runtime
     directory = ContainerDirectory([ApiSource(server.path)])
     directory.work(0.0)
     assert list(directory.known()) == [IDS[1]]
-    running.clear()
     directory.work(40.0)
+    assert server.requests.count(f"GET /containers/{IDS[1]}/json HTTP/1.1") == 1
+    running.clear()
+    directory.work(80.0)
+    assert directory.known() == {}
+
+
+def test_a_runtime_that_starts_after_gpumon(
+    runtime: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A socket that appears later is taken up, and one that is gone is let go."""
+    sockets: list[str] = []
+    monkeypatch.setattr(containers, "default_sockets", lambda: tuple(sockets))
+    directory = ContainerDirectory()
+    directory.work(0.0)
+    sockets.append(runtime(lambda path: [{"Id": IDS[1]}] if path == "/containers/json" else ANSWER).path)
+    directory.work(40.0)
+    assert list(directory.known()) == [IDS[1]]
+    sockets.clear()
+    directory.work(80.0)
     assert directory.known() == {}
 
 

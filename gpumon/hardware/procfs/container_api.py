@@ -16,6 +16,7 @@ from gpumon.model.fault import Fault
 from gpumon.model.process import Container
 
 TIMEOUT_S = 2.0
+MOST_CONTAINERS = 256
 LARGEST = 4 << 20  # bytes of an answer; 1000 containers are about 2 MB
 _DEVICE = re.compile(r"/dev/nvidia([0-9]{1,4})")
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -38,7 +39,8 @@ class ApiSource:
 
     def __init__(self, path: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Args: path: of the socket."""
-        self._path = path
+        self.path = path
+        self._with_cards: dict[str, Container | None] = {}  # running containers; None: was given no cards
         self._timeout_s = timeout_s
         self.runtime = "podman" if "podman" in path else "docker"
         self._owner_uid = os.getuid() if path.startswith("/run/user/") else -1
@@ -63,14 +65,20 @@ class ApiSource:
         )
 
     def with_cards(self) -> Iterable[Container]:
-        """Return the running containers that were given cards. One request for the list, one for each container."""
+        """Return the running containers that were given cards. One request, and one more for each new container."""
         answer = self._get("/containers/json")
-        ids = [one.get("Id") for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
-        known = (self.lookup(one) for one in ids[:256] if isinstance(one, str))
-        return [one for one in known if one is not None and _has_cards(one)]
+        listed = [one.get("Id") for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
+        ids = [one for one in listed if isinstance(one, str)][:MOST_CONTAINERS]
+        known = {one: self._with_cards[one] for one in ids if one in self._with_cards}
+        for one in ids:
+            if one not in known:
+                container = self.lookup(one)
+                known[one] = container if container is not None and _has_cards(container) else None
+        self._with_cards = known
+        return [container for container in known.values() if container is not None]
 
     def _get(self, path: str) -> object:
-        connection = _UnixConnection(self._path, self._timeout_s)
+        connection = _UnixConnection(self.path, self._timeout_s)
         try:
             connection.request("GET", path, headers={"Host": "localhost"})
             response = connection.getresponse()

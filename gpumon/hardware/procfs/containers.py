@@ -27,10 +27,9 @@ class ContainerDirectory:
     """What is known of containers. `want`, `known` and `pending` never wait; `work` asks."""
 
     def __init__(self, sources: Sequence[ApiSource | FileSource] | None = None) -> None:
-        """Args: sources: asked in order; by default the sockets that are there, then the files."""
-        if sources is None:
-            sources = (*(ApiSource(socket) for socket in default_sockets()), FileSource())
-        self._sources = tuple(sources)
+        """Args: sources: asked in order; by default the sockets that are there at the time, then the files."""
+        self._sources = tuple(sources) if sources is not None else (FileSource(),)
+        self._looks_for_sockets = sources is None
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._stopping = False
@@ -78,6 +77,7 @@ class ContainerDirectory:
         """Ask for everything that is due: one round, as the thread does it."""
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_S
+            self._find_sockets()
             self._listed = {one.container_id: one for source in reversed(self._sources) for one in source.with_cards()}
         for container_id in self._due(now_s):
             if self._stopping:
@@ -97,6 +97,14 @@ class ContainerDirectory:
             self._news.clear()
             self.work(time.monotonic())
             self._news.wait(SWEEP_S)
+
+    def _find_sockets(self) -> None:
+        """Take up sockets that have appeared: at boot gpumon may be there before the runtime."""
+        if not self._looks_for_sockets:
+            return
+        known = {source.path: source for source in self._sources if isinstance(source, ApiSource)}
+        found = tuple(known.get(path) or ApiSource(path) for path in default_sockets())
+        self._sources = (*found, FileSource())
 
     def _due(self, now_s: float) -> list[str]:
         with self._lock:

@@ -106,7 +106,7 @@ class ProcfsHost:
         return load.host_sample(self._root, self._sysfs, uuids_by_address)
 
     def _table(self, found: tuple[Process, ...], on_card: frozenset[int], mono_s: float) -> ProcessTable:
-        groups = {process.cgroup for process in found if isinstance(process.cgroup, str)}
+        groups = {process.cgroup for process in found if not isinstance(process.cgroup, Fault)}
         ids = frozenset(match for text in groups for match in _CONTAINER_ID.findall(text))
         directory = self._containers
         if directory is not None:
