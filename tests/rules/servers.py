@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager in two versions: Debian 12's, installed, and the newest that Debian has, unpacked beside."""
+"""Prometheus and Alertmanager in two versions: Debian 12's, installed, and Debian's newest, unpacked beside."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
 _PACKAGES = ("prometheus", "prometheus-alertmanager")
+_NEWEST_PACKAGES = (*_PACKAGES, "promtool")  # a package of its own since Debian 13
 _CACHE = Path(tempfile.gettempdir()) / f"gpumon-test-tools-{os.getuid()}"
 
 
@@ -56,7 +57,7 @@ def _fetch(apt: Path, root: Path) -> None:
         "APT::Sandbox::User=root",
     ]
     words = [word for option in options for word in ("-o", option)]
-    for command in (["update"], ["download", *_PACKAGES]):
+    for command in (["update"], ["download", *_NEWEST_PACKAGES]):
         subprocess.run(["apt-get", "-qq", *words, *command], cwd=apt, check=True, capture_output=True, timeout=240)
     for package in apt.glob("*.deb"):
         subprocess.run(["dpkg-deb", "--extract", str(package), str(root)], check=True, timeout=60)
