@@ -93,8 +93,8 @@ def test_what_does_not_change_is_read_once(standin: Standin, node: NvmlNode) -> 
     assert {name: standin.calls(name) for name in static} == before
 
 
-def test_counters_are_two_calls(standin: Standin, node: NvmlNode) -> None:
-    """The sub-second reading costs one field-value call, whatever is in it, and one for the memory controller."""
+def test_counters_are_one_call(standin: Standin, node: NvmlNode) -> None:
+    """The sub-second reading costs one field-value call, whatever is in it; utilization is asked when it can be new."""
     standin.apply("card 0 nvlink_links 1", "nvlink_peer 0 0 1", "card 1 nvlink_links 1", "nvlink_peer 1 0 0")
     reader = readers(node)[0]
     reader.counters()
@@ -106,7 +106,7 @@ def test_counters_are_two_calls(standin: Standin, node: NvmlNode) -> None:
     after = sum(
         count for what, count in standin.report().items() if what.startswith("call ") and "FieldValue " not in what
     )
-    assert after - before == 20
+    assert after - before == 10  # the driver's utilization is a mean of 1/6 s: not asked again so soon
 
 
 def test_the_reader_costs_little_python(standin: Standin, node: NvmlNode) -> None:

@@ -23,6 +23,9 @@ _STAMP_MARGIN_S = 0.1
 _STAMP, _STATUS, _BITS, _SIZE = 2, 5, 6, 7
 _MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
 
+# The driver averages utilization over 1/6 s or more (nvml.h): asking sooner brings the same figure again.
+_UTILIZATION_PERIOD_S = 1 / 6
+
 
 class Counters:
     """The sub-second reading: byte counters and their witnesses in two calls, into memory allocated once.
@@ -30,14 +33,16 @@ class Counters:
     Runs about 18 times a second for each card, so the numbers are taken out of the array in place.
     """
 
-    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_nvlink", "_power_at", "_receive", "_sieve",
-                 "_transmit")  # fmt: skip
+    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_memory", "_memory_due_s", "_nvlink",
+                 "_power_at", "_receive", "_sieve", "_transmit")  # fmt: skip
 
     def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve) -> None:
         features = card.capabilities.features
         self._device = device
         self._clock = clock
         self._sieve = sieve
+        self._memory = math.nan
+        self._memory_due_s = -math.inf
         self._has_pcie = "pcie_counter" in features
         self._mask = _MASK_64 if card.capabilities.counter_bits == 64 else _MASK_32
         wanted: list[tuple[int, int]] = []
@@ -105,8 +110,15 @@ class Counters:
         return self._sieve.power(numbers[at + _BITS] & _MASK_32)
 
     def _memory_controller(self) -> float:
-        percent = self._device.utilization_percent()
-        return math.nan if isinstance(percent, Fault) else self._sieve.percent(percent[1], "memory_controller")
+        now_s = self._clock.mono_s()
+        if now_s >= self._memory_due_s:
+            self._memory_due_s = now_s + _UTILIZATION_PERIOD_S
+            percent = self._device.utilization_percent()
+            if isinstance(percent, Fault):
+                self._memory = math.nan
+            else:
+                self._memory = self._sieve.percent(percent[1], "memory_controller")
+        return self._memory
 
     def _nvlink_bytes(self, numbers: tuple[int, ...]) -> tuple[float, float]:
         counters = self._nvlink
