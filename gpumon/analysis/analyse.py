@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpumon.analysis import activity, cards, judging, uplinks
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.evidence import JobEvidence
+from gpumon.analysis.findings import watch
 from gpumon.analysis.memory import Analysis, AnalysisMemory, CardMemory, JobMemory
 from gpumon.model.job import Job
 from gpumon.model.samples import Tick
@@ -104,6 +105,8 @@ def analyse(
         uplinks=tuple(uplinks.view(uplink, shared[uplink.address], pcie) for uplink in tick.topology.uplinks),
     )
     past = _judge(memory, tick, jobs, held)
-    analysis = replace(analysis, verdicts={name: job_memory.verdict for name, job_memory in past.items()})
+    now = watch.Now(tick, jobs, held, past, analysis.uplinks, settings)
+    found, verdicts, told = watch.step(memory.findings, now)
+    analysis = replace(analysis, verdicts=verdicts, findings=told)
     analysis = replace(analysis, link_saturation={job.gpu_job: _job_saturation(job, analysis) for job in jobs})
-    return AnalysisMemory({**kept, **held}, past, shared, tick.topology), analysis
+    return AnalysisMemory({**kept, **held}, past, shared, tick.topology, found), analysis

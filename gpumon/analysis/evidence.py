@@ -41,6 +41,7 @@ class LinkEvidence:
     flat_top: float = math.nan  # 90th over 50th percentile of busy slots
     saturation: float = math.nan  # plateau over attainable
     humped: bool = False
+    present: float = math.nan  # share of the slots in which anything to speak of moves
     same_instant: float = math.nan
     observed: float = 0.0  # share of the window that was looked at, the lesser direction
     slots: int = 0
@@ -77,6 +78,7 @@ class CardEvidence:
     gap: float  # share of time without a kernel; NaN when unknown
     memory_controller: float
     dram_active: float
+    memory_humps: Humps  # of DRAM activity where GPM tells, else of the memory controller's
     sm_active: float
     tensor_active: float
     power: Humps  # watts
@@ -147,6 +149,7 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
         flat_top=humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan,
         saturation=plateau / attainable,
         humped=humped,
+        present=float((busier.rates >= SMALL_BYTES_PER_SECOND).sum()) / max(1, busier.rates.size),
         same_instant=directions.same_instant(slots),
         observed=min(1.0, *(float(seen.lengths.sum()) / max(seconds, 1e-3) for seen in (rx, tx))),
         slots=slots.shape[1],
@@ -191,7 +194,9 @@ def card_evidence(
     utilization = nan_mean(kernels)
     gap = min(1.0, max(0.0, 1.0 - utilization))
     memory_ring = windows.since(past.memory_controller, from_s)[1]
-    memory = nan_mean(memory_ring if memory_ring.size >= FEWEST_SAMPLES else of("memory_controller_ratio"))
+    controller = memory_ring if memory_ring.size >= FEWEST_SAMPLES else of("memory_controller_ratio")
+    dram = of("dram_active_ratio")
+    activity = controller if math.isnan(nan_mean(dram)) else dram
     # The overlap test shifts the power against the slots and needs a second more.
     power = windows.since(past.power, from_s - 1.0)
     watts = power[1, power[0].searchsorted(from_s, side="right") :]
@@ -218,8 +223,9 @@ def card_evidence(
         utilization=utilization,
         late_utilization=nan_mean(kernels[kernels.size // 2 :]),
         gap=gap,
-        memory_controller=memory,
-        dram_active=nan_mean(of("dram_active_ratio")),
+        memory_controller=nan_mean(controller),
+        dram_active=nan_mean(dram),
+        memory_humps=two_levels(activity[~np.isnan(activity)]),
         sm_active=gpm_mean,
         tensor_active=nan_mean(of("tensor_active_ratio")),
         power=humps,

@@ -11,6 +11,7 @@ import numpy as np
 from gpumon.analysis import (
     changes,
     evidence,
+    gaps,
     host,
     hysteresis,
     period,
@@ -170,11 +171,17 @@ def step(
     )
     still = stillness.extend(past.still, seen, now_s)
     who = waiting.find(seen.cards, job, seen.host)
-    result = time_split.split(seen, who, job.layout)
+    result = time_split.split(seen, who, job.layout, idle_gaps=_idle_gaps(seen, job))
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
     verdict = replace(_verdict(standing, case, result), stragglers=stragglers.named(case.cards, who, past.waiting))
-    return replace(memory, still=still, standing=standing, verdict=verdict, waiting=who), seen
+    return replace(memory, still=still, standing=standing, verdict=verdict, waiting=who, case=case), seen
+
+
+def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
+    """Return True where time without a kernel is nobody's work."""
+    busy = [1.0 - card.gap for card in seen.cards if card.up and not math.isnan(card.gap)]
+    return bool(busy) and gaps.nothing_to_do(seen.host, job, sum(busy) / len(busy))
 
 
 def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:

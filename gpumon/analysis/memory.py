@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from gpumon.analysis.activity import Levels
 from gpumon.analysis.capacity import Capacity
+from gpumon.analysis.case import Case
 from gpumon.analysis.changes import Marks
 from gpumon.analysis.evidence import CardEvidence
+from gpumon.analysis.findings.past import FindingsPast
 from gpumon.analysis.host import HostPast
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.links import LinkPast
@@ -51,6 +53,7 @@ class JobMemory:
     waiting: Waiting = field(default_factory=Waiting)  # of the last judgement
     standing: Standing = field(default_factory=Standing)
     verdict: Verdict = field(default_factory=Verdict)
+    case: Case | None = None  # of the newest judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class AnalysisMemory:
     jobs: Mapping[str, JobMemory] = field(default_factory=dict)  # by gpu_job
     uplinks: Mapping[str, Capacity] = field(default_factory=dict)  # by bridge address
     topology: Topology = field(default_factory=Topology)
+    findings: FindingsPast = field(default_factory=FindingsPast)
 
 
 @dataclass(frozen=True, slots=True)

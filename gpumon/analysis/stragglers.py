@@ -1,7 +1,7 @@
 """The cards a job waits for, as they are named: which, why, and what it costs.
 
 A name is a claim about one card, so it needs the same finding in two judgements in a row. The cause is what can be
-shown of that card: its host, its heat, its limit, its clock, its link, a neighbour; else it is unknown (silicon differs).
+shown of that card: its host, heat, limit, clock, link, a neighbour; else it is unknown (silicon differs).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import numpy as np
 
 from gpumon.analysis.activity import work_share
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
+from gpumon.analysis.gaps import SERVERS
 from gpumon.analysis.waiting import Waiting
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
@@ -35,7 +36,6 @@ NOT_BOUND = (0.20, 0.45)
 DRAM_EDGE = (0.45, 0.62)
 DRAM_BOUND = (0.60, 0.85)
 DRAM_NOT_BOUND = (0.15, 0.45)
-SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
 # Launches and small copies of a card that works alone move 30 to 100 MB/s at most (DCGM sample page); the boundaries of
 # stages are not more. Between cards of one job this much is an exchange.
 EXCHANGE_BYTES_PER_SECOND = 10e6
@@ -81,6 +81,9 @@ class _Layout:
 
     serving: bool
     split_in_layers: bool  # tensor parallel: every layer waits for its peers
+    staged: bool  # pipeline: stages wait for each other in silence
+    distributed: bool  # ranks of one launch
+    idle_gaps: bool  # time without a kernel is nobody's work on the host either
 
 
 def _draw(interval: tuple[float, float], unknown: int) -> Floats:
@@ -130,6 +133,11 @@ def _memory_bound(card: CardEvidence, work: Floats, serving: bool) -> Floats:
         activity, edge, bound, other = card.memory_controller, MEMORY_EDGE, MEMORY_BOUND, NOT_BOUND
     else:
         return np.zeros(POINTS)
+    humps = card.memory_humps
+    if humps.two and humps.high >= edge[0] and humps.low <= other[1]:
+        # Phases longer than the sensor's refresh show both levels.
+        seen = (activity - humps.low) / (humps.high - humps.low)
+        return np.minimum(work, np.full(POINTS, seen))
     if serving:
         upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
         mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
@@ -203,7 +211,7 @@ def _of_card(
     peer = np.zeros(POINTS)
     if waiting.in_rotation or (waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits):
         peer, rest = rest, peer
-    latency = rest * can_wait
+    latency = np.minimum(rest, _small_messages(card, collective, layout)) * can_wait
     alone = alone + rest - latency
     memory = np.minimum(_memory_bound(card, alone + overlap, layout.serving), alone)
     host = np.full(POINTS, gap)
@@ -216,6 +224,9 @@ def _of_card(
         "peer_wait": peer,
         "idle": np.zeros(POINTS),
     }
+    if layout.idle_gaps:
+        shares["idle"], shares["host_wait"] = host, np.zeros(POINTS)
+        return shares, signals
     if waiting.in_turn:
         shares["peer_wait"], shares["host_wait"] = peer + host, np.zeros(POINTS)
     elif waiting.culprits and card.uuid not in waiting.culprits:
@@ -225,33 +236,54 @@ def _of_card(
     return shares, signals
 
 
-def _can_wait(cards: list[CardEvidence]) -> Floats:
-    """Return, at each point, the share of quiet low-power residence that is waiting for other cards.
+def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
+    """Return, at each point, the share of quiet low-power residence that can be waiting for other cards.
 
-    A card without peers cannot wait for one. Cards that exchange something can; where nothing is seen to move, or
-    nothing can be seen, both are possible: half of the points say so.
+    A card without peers cannot wait for one. Ranks of one launch, and cards that exchange something, can; where nothing
+    is seen to move, or nothing can be seen, both are possible: half of the points say so.
     """
     if len(cards) < 2:
         return np.zeros(POINTS)
     links = [link for card in cards for link in (card.pcie, card.nvlink) if link is not None and link.known]
-    if any(link.rate >= EXCHANGE_BYTES_PER_SECOND for link in links):
+    if layout.distributed or any(link.rate >= EXCHANGE_BYTES_PER_SECOND for link in links):
         return np.ones(POINTS)
     perhaps: Floats = (U[PLATEAU] > 0.5).astype(np.float64)
     return perhaps
 
 
-def split(evidence: JobEvidence, waiting: Waiting, layout: Layout) -> Split | None:
+def _small_messages(card: CardEvidence, busy: Floats, layout: _Layout) -> Floats:
+    """Return the most time that small messages can take at each point.
+
+    Waiting for them is accompanied by them: where slots are empty nobody exchanges anything. A pipeline's stages wait
+    in silence; so does everybody where the links cannot be seen.
+    """
+    links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known]
+    if layout.staged or not links:
+        return np.ones(POINTS)
+    present: Floats = np.maximum(0.0, max(link.present for link in links) - busy)
+    return present
+
+
+def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps: bool) -> Split | None:
     """Return the job's time split, or None where no card told anything.
 
     Args:
         layout: as far as the job's command line says; "" and 0 where it does not.
+        idle_gaps: while no kernel runs nothing of the job works on the host either.
     """
     tensor = layout.tensor_parallel > 1 or layout.asked in {"tp", "tp+pp"}
-    shape = _Layout(serving=layout.framework in SERVERS, split_in_layers=tensor)
+    staged = layout.pipeline_parallel > 1 or layout.asked in {"pp", "tp+pp", "device_map"}
+    shape = _Layout(
+        serving=layout.framework in SERVERS,
+        split_in_layers=tensor,
+        staged=staged,
+        distributed=tensor or staged or layout.world_size > 1,
+        idle_gaps=idle_gaps,
+    )
     cards = [card for card in evidence.cards if card.up]
     if not cards:
         return None
-    can_wait = _can_wait(cards)
+    can_wait = _can_wait(cards, shape)
     totals: dict[str, Floats] = {}
     signals: set[str] = set()
     for card in cards:

@@ -89,7 +89,7 @@ def judge(case: Case) -> Judgement:
     result = case.split
     if result is None or case.evidence.seconds < SHORTEST_S:
         return Judgement()
-    if idle.without_kernels(case) and not idle.host_works(case):
+    if idle.without_kernels(case) and not idle.works_on_host(case):
         return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
     if not _enough(case, result):
         return Judgement(evidence=("too few signals to tell",))

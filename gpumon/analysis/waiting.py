@@ -26,7 +26,7 @@ COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host mem
 ROTATING_GAP = 0.08  # of one card at least
 LOADERS_CPUS = 0.5
 LOADER_READS = 20e6  # bytes per second
-IN_TURN = (0.6, 1.2)  # sum of the cards' busy shares
+IN_TURN = (0.6, 1.35)  # sum of the cards' busy shares
 
 
 @dataclass(frozen=True, slots=True)

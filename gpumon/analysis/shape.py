@@ -1,0 +1,111 @@
+"""The shape of a job's exchange over its window: how much, between which cards, at once or in turn, in which rhythm.
+
+Figures only; `strategy` reads them. Traffic is that of each card's link in use: NVLink where it moves, else PCIe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpumon.analysis.evidence import CardEvidence, LinkEvidence
+from gpumon.analysis.windows import RX, T0, T1, TX
+from gpumon.model.card import PowerKind
+from gpumon.model.samples import Floats
+
+QUIET_SLOT = 0.1  # of the rate at which busy slots level off: such a slot carries no collective
+# Power readings that follow phases of a tenth of a second. An average over a second shows none.
+FAST_POWER = frozenset({PowerKind.RING, PowerKind.INSTANT})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One job's exchange. Lists are by card, in the cards' order; NaN where not seen."""
+
+    known: bool = False  # every card's links were looked at
+    quiet: bool = False  # and carried next to nothing
+    rate: tuple[float, ...] = ()  # busier direction, bytes per second
+    lean: tuple[float, ...] = ()  # (rx - tx) over (rx + tx): 0 symmetric, 1 only receives
+    same_instant: float = math.nan  # share of busy instants in which both directions move, mean over cards
+    humped: float = math.nan  # share of cards whose slots are either busy or quiet
+    quiet_run_s: float = math.nan  # a stretch without traffic that comes again and again: one of the longest tenth
+    power_swing: float = math.nan  # between the quarters of the power samples, over the limit; NaN if averaged
+    busy: tuple[float, ...] = ()  # share of time with a kernel
+    memory: tuple[float, ...] = ()  # device memory in use, bytes
+
+    @property
+    def total(self) -> float:
+        """Mean rate of a card."""
+        return sum(self.rate) / len(self.rate) if self.rate else math.nan
+
+    @property
+    def even(self) -> float:
+        """The least card's rate over the most's; 1 when all carry the same."""
+        most = max(self.rate, default=0.0)
+        return min(self.rate) / most if most > 0.0 else math.nan
+
+
+def link_in_use(card: CardEvidence) -> LinkEvidence | None:
+    """Return the link that carries the card's exchange: the one that moves more bytes; None where none was seen."""
+    links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known]
+    return max(links, key=lambda link: 0.0 if math.isnan(link.rate) else link.rate, default=None)
+
+
+def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats]) -> Shape:
+    """Return the shape of what these cards exchanged.
+
+    Args:
+        cards: those of one job.
+        slots: the first card's slot window over the same time, shape (6, n), by uuid; others are not needed.
+    """
+    links = [link_in_use(card) for card in cards]
+    seen = [link for link in links if link is not None]
+    known = bool(cards) and all(card.pcie.known for card in cards)
+    rates = tuple(math.nan if link is None else link.rate for link in links)
+    swings = [
+        (card.power.high_quarter - card.power.low_quarter) / card.power_limit
+        for card in cards
+        if card.power_kind in FAST_POWER and card.power_limit > 0.0
+    ]
+    return Shape(
+        known=known,
+        quiet=known and all(link.quiet for link in seen),
+        rate=rates,
+        lean=tuple(math.nan if link is None else _lean(link) for link in links),
+        same_instant=_mean([link.same_instant for link in seen]),
+        humped=_mean([float(link.humped) for link in seen]),
+        quiet_run_s=_quiet_run(seen, slots),
+        power_swing=_mean(swings),
+        busy=tuple(1.0 - card.gap for card in cards),
+        memory=tuple(card.memory_used for card in cards),
+    )
+
+
+def _lean(link: LinkEvidence) -> float:
+    both = link.rx + link.tx
+    return (link.rx - link.tx) / both if both > 0.0 else math.nan
+
+
+def _mean(values: Sequence[float]) -> float:
+    present = [value for value in values if not math.isnan(value)]
+    return sum(present) / len(present) if present else math.nan
+
+
+def _quiet_run(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> float:
+    """Return the length in seconds of a quiet stretch that recurs, from one card's slots; NaN without."""
+    if not links or not slots:
+        return math.nan
+    window = next(iter(slots.values()))
+    if window.shape[1] < 24:
+        return math.nan
+    lengths = window[T1] - window[T0]
+    rates = np.fmax(window[RX], window[TX]) / lengths
+    loud = np.flatnonzero(rates > QUIET_SLOT * max(link.plateau for link in links))
+    if loud.size < 8:
+        return math.nan
+    # From the end of one loud slot to the beginning of the next: what lies between was quiet, or not looked at.
+    runs = np.sort(window[T0][loud[1:]] - window[T1][loud[:-1]])
+    return float(runs[-max(1, runs.size // 10) :].mean()) if runs.size else math.nan
