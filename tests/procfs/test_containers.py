@@ -225,3 +225,20 @@ def test_bundles_of_containerd_and_crio(tmp_path: Path) -> None:
     assert found is not None
     assert (found.name, found.runtime) == ("c", "cri-o")
     assert FileSource(tmp_path).lookup(IDS[3]) is None
+
+
+def test_podmans_files(tmp_path: Path) -> None:
+    """Podman's storage gives the name, and the bundle the cards whose files the runtime makes."""
+    storage = tmp_path / "var/lib/containers/storage/overlay-containers"
+    (storage / IDS[1] / "userdata").mkdir(parents=True)
+    devices = [
+        {"path": "/dev/nvidia3", "type": "c", "major": 195, "minor": 3},
+        {"path": "/dev/nvidiactl", "type": "c", "major": 195, "minor": 255},
+        {"path": "/dev/nvidia-uvm", "type": "c", "major": 511, "minor": 0},
+    ]
+    bundle = {"annotations": {"io.container.manager": "libpod"}, "linux": {"devices": devices}}
+    (storage / IDS[1] / "userdata/config.json").write_text(json.dumps(bundle))
+    (storage / "containers.json").write_text(json.dumps([{"id": IDS[2]}, {"id": IDS[1], "names": ["acme-7"]}]))
+    found = FileSource(tmp_path).lookup(IDS[1])
+    assert found is not None
+    assert (found.name, found.runtime, found.gpu_minors) == ("acme-7", "podman", {3})

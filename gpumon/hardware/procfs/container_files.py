@@ -1,7 +1,8 @@
 """What runtimes keep of their containers on disk, for root where no socket may be used.
 
-Docker: config.v2.json. containerd (nerdctl, CRI) and CRI-O and Podman: the OCI config.json of the running bundle,
-whose annotations carry the names. Files of the host's own runtimes only; nothing below a user's home is read.
+Docker: config.v2.json. containerd (nerdctl, CRI), CRI-O and Podman: the OCI config.json of the bundle, whose annotations
+carry Kubernetes' names and whose device list says which cards were made for the container; Podman's names lie in the
+storage's list. Files of the host's own runtimes only; nothing below a user's home is read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from gpumon.model.fault import Fault
 from gpumon.model.process import Container
 
 LARGEST = 1 << 20
@@ -18,6 +20,7 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _LONGEST_TEXT = 1024
 _NAMES = ("io.kubernetes.cri.container-name", "io.kubernetes.container.name", "nerdctl/name", "io.podman.name")
 _NAMESPACES = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
+_NVIDIA_MAJOR, _CONTROL_MINOR = 195, 255
 NAMESPACE_LABEL = "io.kubernetes.pod.namespace"
 
 
@@ -28,7 +31,10 @@ class FileSource:
         """Args: filesystem_root: where var and run lie."""
         self._docker = filesystem_root / "var/lib/docker/containers"
         self._containerd = filesystem_root / "run/containerd/io.containerd.runtime.v2.task"
-        self._storage = filesystem_root / "run/containers/storage/overlay-containers"
+        # CRI-O keeps the bundle in the first, Podman in the second.
+        self._storage = tuple(
+            filesystem_root / place / "containers/storage/overlay-containers" for place in ("run", "var/lib")
+        )
 
     def lookup(self, container_id: str) -> Container | None:
         """Return what lies on disk of one container, None when nothing readable does."""
@@ -55,7 +61,7 @@ class FileSource:
         )
 
     def _of_bundle(self, container_id: str) -> Container | None:
-        places = [(self._storage / container_id / "userdata/config.json", "podman")]
+        places = [(folder / container_id / "userdata/config.json", "podman") for folder in self._storage]
         places += [(path, "containerd") for path in _bundles(self._containerd, container_id)]
         for path, runtime in places:
             content = _json(path)
@@ -68,12 +74,22 @@ class FileSource:
                 labels[NAMESPACE_LABEL] = namespace
             return Container(
                 container_id=container_id,
-                name=next((notes[name] for name in _NAMES if name in notes), ""),
-                runtime="cri-o" if "io.container.manager" in notes and runtime == "podman" else runtime,
+                name=next((notes[name] for name in _NAMES if name in notes), "") or self._stored_name(container_id),
+                runtime="cri-o" if notes.get("io.container.manager") == "cri-o" else runtime,
                 image="",
                 labels=labels,
+                gpu_minors=_minors(content.get("linux")),
             )
         return None
+
+    def _stored_name(self, container_id: str) -> str:
+        """Return the name in the storage's list of containers."""
+        for folder in self._storage:
+            for one in _list(folder / "containers.json"):
+                if isinstance(one, dict) and one.get("id") == container_id:
+                    names = one.get("names")
+                    return _text(names[0]) if isinstance(names, list) and names else ""
+        return ""
 
 
 def _bundles(folder: Path, container_id: str) -> list[Path]:
@@ -84,13 +100,35 @@ def _bundles(folder: Path, container_id: str) -> list[Path]:
         return []
 
 
-def _json(path: Path) -> Mapping[str, object] | None:
+def _minors(linux: object) -> frozenset[int] | Fault:
+    """Return N of /dev/nvidiaN that the runtime makes for the container, if it also makes CUDA's file.
+
+    Source: linux.devices of the OCI runtime specification; 195 is the NVIDIA driver's major number, 255 its control.
+    """
+    devices = linux.get("devices") if isinstance(linux, dict) else None
+    entries = [one for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
+    if not any(one.get("path") == "/dev/nvidia-uvm" for one in entries):
+        return Fault.NOT_FOUND
+    minors = (one.get("minor") for one in entries if one.get("major") == _NVIDIA_MAJOR)
+    return frozenset(minor for minor in minors if isinstance(minor, int) and 0 <= minor < _CONTROL_MINOR)
+
+
+def _content(path: Path) -> object:
     try:
         with path.open("rb") as file:
-            content = json.loads(file.read(LARGEST))
+            return json.loads(file.read(LARGEST))
     except (OSError, ValueError, RecursionError):
         return None
+
+
+def _json(path: Path) -> Mapping[str, object] | None:
+    content = _content(path)
     return content if isinstance(content, dict) else None
+
+
+def _list(path: Path) -> list[object]:
+    content = _content(path)
+    return content if isinstance(content, list) else []
 
 
 def _text(value: object) -> str:
