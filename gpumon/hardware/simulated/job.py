@@ -60,6 +60,7 @@ class Log:
 
     optimizer_steps_s: list[float] = field(default_factory=list)  # end of each
     micro_steps_s: list[float] = field(default_factory=list)
+    pauses_s: list[tuple[float, float]] = field(default_factory=list)  # saves and evaluations of rank 0
     waits: deque[Wait] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_WAITS))
     samples: float = 0.0  # sequences, images or tokens finished
     hung_since_s: float = float("inf")

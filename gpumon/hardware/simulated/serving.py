@@ -23,7 +23,7 @@ class Serving:
 
     model: Model
     split: str  # tp, layers, single
-    batch: int = 16  # requests answered at once
+    batch: int = 16  # requests answered at once; as one ends, the next is taken in
     prompt_tokens: int = 1024
     output_tokens: int = 256
     prompt_chunk: int = 4096  # tokens in one forward pass of prompts
@@ -34,12 +34,22 @@ class Serving:
     host_share: float = 0.0  # share of the weights that stays in host memory (experts computed by the CPU)
     prompts_only: bool = False  # embedding, scoring, or a prompt-heavy mix
     transport: str = ""
+    length_spread: float = 0.5  # of prompts and answers, standard deviation of the logarithm
     jitter: float = 0.02
 
     @property
     def weights(self) -> float:
         """Bytes of all weights."""
         return self.weight_bytes or self.model.weight_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One request taken in and as many tokens made as the batch makes until the next one ends."""
+
+    begin_s: float  # not before this time: a lull
+    prompt_tokens: int
+    steps: int  # passes over the weights, each a token for every request of the batch
 
 
 class Server:
@@ -51,49 +61,61 @@ class Server:
         self.group = Group(job, range(job.size), plan.transport)
         self.card = job.cards[0].card
         self._next_lull_s = job.engine.now + self._about(plan.busy_seconds)
-        self._lull_of_turn: dict[int, float] = {}
+        self._turns: dict[int, _Turn] = {}
 
     def serve(self, rank: int) -> Program:
         """Answer requests until the job ends."""
         if self.plan.split == "layers" and rank > 0:
             return
-        turn = 0
-        while self.job.goes_on(turn):
-            yield from self._lull(rank, turn)
+        number = 0
+        while self.job.goes_on(number):
+            turn = self._turn(number)
+            wait_s = turn.begin_s - self.job.engine.now
+            if wait_s > 0:
+                yield from self.job.idle(rank, Label.IDLE, wait_s)
             if self.plan.split == "layers":
-                yield from self._layers()
+                yield from self._layers(turn)
             elif self.plan.host_share > 0:
-                yield from self._from_host_memory(rank)
+                yield from self._from_host_memory(rank, turn)
             else:
-                yield from self._prompts(rank)
+                yield from self._prompt(rank, turn)
                 if not self.plan.prompts_only:
-                    yield from self._tokens(rank)
-            if rank == 0:
-                self.job.log.optimizer_steps_s.append(self.job.engine.now)
-                self.job.log.samples += self.plan.batch * self.plan.output_tokens
-            turn += 1
+                    yield from self._tokens(rank, turn)
+            number += 1
 
-    def _lull(self, rank: int, turn: int) -> Program:
-        """Stand still while no request comes: settled once for each turn, since traffic stops for all cards."""
-        now = self.job.engine.now
-        if turn not in self._lull_of_turn:
-            self._lull_of_turn = {turn: now}
+    def _turn(self, number: int) -> _Turn:
+        """Return a turn, the same for all ranks: who comes first draws it."""
+        if number not in self._turns:
+            plan, now = self.plan, self.job.engine.now
+            begin_s = now
             if now >= self._next_lull_s:
-                self._lull_of_turn[turn] = now + self._about(self.plan.lull_seconds)
-                self._next_lull_s = self._lull_of_turn[turn] + self._about(self.plan.busy_seconds)
-        until = self._lull_of_turn[turn]
-        if until > now:
-            yield from self.job.idle(rank, Label.IDLE, until - now)
+                begin_s = now + self._about(plan.lull_seconds)
+                self._next_lull_s = begin_s + self._about(plan.busy_seconds)
+            steps = plan.output_tokens / plan.batch * self._spread()
+            self._turns[number] = _Turn(
+                begin_s, max(1, round(plan.prompt_tokens * self._spread())), max(1, round(steps))
+            )
+            self._turns.pop(number - 4, None)
+        return self._turns[number]
 
     def _about(self, seconds: float) -> float:
         return seconds * self.job.rng.uniform(0.5, 1.5)
 
-    def _prompts(self, rank: int) -> Program:
+    def _spread(self) -> float:
+        """Return a factor of mean 1: requests differ in length."""
+        sigma = self.plan.length_spread
+        return self.job.rng.lognormvariate(-sigma * sigma / 2, sigma)
+
+    def _made(self, rank: int, tokens: float) -> None:
+        if rank == 0:
+            self.job.log.samples += tokens
+
+    def _prompt(self, rank: int, turn: _Turn) -> Program:
         plan, job = self.plan, self.job
-        tokens = plan.batch * plan.prompt_tokens
-        while tokens > 0:
-            chunk = min(plan.prompt_chunk, tokens)
-            tokens -= chunk
+        left = turn.prompt_tokens
+        while left > 0:
+            chunk = min(plan.prompt_chunk, left)
+            left -= chunk
             seconds = work.prefill_seconds(self.card, plan.model, chunk, job.size)
             kernels = work.prefill()
             if job.size > 1:
@@ -103,11 +125,13 @@ class Server:
             yield job.kernel(rank, kernels, seconds)
             if job.size > 1:
                 yield self.group.barrier(rank)
+            if plan.prompts_only:
+                self._made(rank, chunk)
 
-    def _tokens(self, rank: int) -> Program:
+    def _tokens(self, rank: int, turn: _Turn) -> Program:
         plan, job = self.plan, self.job
         token, token_s = self._token()
-        left = plan.output_tokens
+        left = turn.steps
         stretch = max(1, round(_DECODE_STRETCH_S / token_s))
         while left > 0:
             count = min(stretch, left)
@@ -115,6 +139,7 @@ class Server:
             yield job.kernel(rank, token, count * token_s)
             if job.size > 1:
                 yield self.group.barrier(rank)
+            self._made(rank, count * plan.batch)
 
     def _token(self) -> tuple[Work, float]:
         """Return what one token does to a card, as one blended work, and how long it takes."""
@@ -128,10 +153,10 @@ class Server:
         sent = 2 * layers * plan.batch * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
         return self.group.interleaved(parts, sent, 2 * layers)
 
-    def _layers(self) -> Program:
+    def _layers(self, turn: _Turn) -> Program:
         """Layers spread over the cards: for each token the cards take turns, each for its share."""
         plan, job = self.plan, self.job
-        tokens = plan.batch * plan.prompt_tokens
+        tokens = turn.prompt_tokens
         seconds = work.prefill_seconds(self.card, plan.model, tokens, 1)
         for at in range(job.size):
             for card in job.cards:
@@ -144,21 +169,20 @@ class Server:
         hops_s = (job.size - 1) * 60e-6
         token_s = memory_s + _TOKEN_HOST_S + hops_s
         share = memory_s / job.size / token_s
-        turn = work.blend(
-            [(work.streaming(self.card), share), (_standing_still(), 1.0 - share)],
-        )
-        left = plan.output_tokens
+        passing = work.blend([(work.streaming(self.card), share), (_standing_still(), 1.0 - share)])
+        left = turn.steps
         stretch = max(1, round(_DECODE_STRETCH_S / token_s))
         while left > 0:
             count = min(stretch, left)
             left -= count
-            yield all_of([job.kernel(at, turn, count * token_s) for at in range(job.size)])
+            yield all_of([job.kernel(at, passing, count * token_s) for at in range(job.size)])
+            self._made(0, count * plan.batch)
 
-    def _from_host_memory(self, rank: int) -> Program:
+    def _from_host_memory(self, rank: int, turn: _Turn) -> Program:
         """Some weights live in host memory: prompts pull them over the link, tokens are computed there by the CPU."""
         plan, job = self.plan, self.job
         held = plan.weights * plan.host_share
-        tokens = plan.batch * plan.prompt_tokens
+        tokens = turn.prompt_tokens
         feeding = rank == 0
         pieces = 12
         for _ in range(pieces):
@@ -183,13 +207,12 @@ class Server:
             tx=link * 0.4,
             clock_bound=0.0,
         )
-        turn = work.blend([(work.streaming(self.card), share), (waiting, 1.0 - share)])
-        left = plan.output_tokens
-        while left > 0:
-            left -= 8
+        passing = work.blend([(work.streaming(self.card), share), (waiting, 1.0 - share)])
+        for _ in range(0, turn.steps, 8):
             seconds = 8 * (on_card_s + on_cpu_s)
             job.rank_cpu[rank].add(job.engine.now, job.engine.now + seconds, 0.6 * job.host.cpus / job.size * seconds)
-            yield job.kernel(rank, turn, seconds)
+            yield job.kernel(rank, passing, seconds)
+            self._made(rank, 8 * plan.batch)
         yield self.group.barrier(rank)
 
 

@@ -78,9 +78,9 @@ class JobTruth:
     detail: str
     margin: float  # by how much the winning share leads
     detail_margin: float
-    optimizer_step_s: float  # NaN where fewer than two ended
+    optimizer_step_s: float  # mean, pauses left out; NaN where fewer than two ended, and for what has no steps
     micro_step_s: float
-    samples_per_second: float  # over the whole run so far
+    samples_per_second: float  # sequences, images or tokens, over the whole run so far
     culprit: Culprit | None
     costs: Mapping[int, float]  # share of the job's time lost to each card, by index; straggler or not
     rx_bytes: Mapping[int, float]  # on the wire, by card index
@@ -128,8 +128,8 @@ def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> J
         detail=verdict[1],
         margin=verdict[2],
         detail_margin=verdict[3],
-        optimizer_step_s=_mean_step(job.log.optimizer_steps_s, begin, end),
-        micro_step_s=_mean_step(job.log.micro_steps_s, begin, end),
+        optimizer_step_s=_step(job.log.optimizer_steps_s, job.log.pauses_s, begin, end),
+        micro_step_s=_step(job.log.micro_steps_s, job.log.pauses_s, begin, end),
         samples_per_second=job.log.samples / (end - max(plan.start_s, 0.0)),
         culprit=culprit,
         costs=costs,
@@ -149,11 +149,13 @@ def _strategy(plan: JobPlan) -> str:
     return "idle" if isinstance(workload, Standing) else "single"
 
 
-def _mean_step(ends_s: Sequence[float], begin: float, end: float) -> float:
+def _step(ends_s: Sequence[float], pauses: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """Return the mean length of a step: saves and evaluations between two steps are left out."""
     inside = [time for time in ends_s if begin <= time <= end]
     if len(inside) < 2:
         return float("nan")
-    return (inside[-1] - inside[0]) / (len(inside) - 1)
+    paused = sum(last - first for first, last in pauses if inside[0] <= first < inside[-1])
+    return (inside[-1] - inside[0] - paused) / (len(inside) - 1)
 
 
 class _Waits:

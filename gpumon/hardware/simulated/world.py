@@ -185,10 +185,13 @@ def _train(job: Job, plan: Training, strategy: Replicas, rank: int) -> Program:
         if rank == 0:
             job.log.optimizer_steps_s.append(job.engine.now)
         number += 1
+        paused_s = job.engine.now
         if plan.checkpoint is not None and number % plan.checkpoint.every_steps == 0:
             yield from save(job, rank, plan.checkpoint)
         if plan.evaluation is not None and number % plan.evaluation.every_steps == 0:
             yield from evaluate(job, rank, plan.evaluation, strategy.kernels)
+        if rank == 0 and job.engine.now > paused_s:
+            job.log.pauses_s.append((paused_s, job.engine.now))
 
 
 def _burn(job: Job, plan: Burn, rank: int) -> Program:
@@ -202,6 +205,5 @@ def _burn(job: Job, plan: Burn, rank: int) -> Program:
     while job.goes_on(number):
         yield job.kernel(rank, kernels, _BURN_STRETCH_S)
         if rank == 0:
-            job.log.optimizer_steps_s.append(job.engine.now)
             job.log.samples += 1
         number += 1
