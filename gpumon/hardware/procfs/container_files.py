@@ -1,8 +1,8 @@
 """What runtimes keep of their containers on disk, for root where no socket may be used.
 
-Docker: config.v2.json. containerd (nerdctl, CRI), CRI-O and Podman: the OCI config.json of the bundle, whose annotations
-carry Kubernetes' names and whose device list says which cards were made for the container; Podman's names lie in the
-storage's list. Files of the host's own runtimes only; nothing below a user's home is read.
+Docker: config.v2.json. containerd (nerdctl, CRI), CRI-O and Podman: the OCI config.json of the bundle, whose
+annotations carry Kubernetes' names and whose device list says which cards were made for the container; Podman's names
+lie in the storage's list. Files of the host's own runtimes only; nothing below a user's home is read.
 """
 
 from __future__ import annotations
