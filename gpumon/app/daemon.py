@@ -8,6 +8,8 @@ driver call can neither stop the page nor the end of the process.
 from __future__ import annotations
 
 import signal
+import socket
+import ssl
 import sys
 import threading
 import time
@@ -86,8 +88,9 @@ class Daemon:
         self._published: Published = self._publisher.before_first_tick(time.monotonic())
         self._sampler = Sampler(sources.node, sources.host, config.settings.sampling)
         self._recent = HistoryRing()
-        self._access = self._make_access(config)
-        web_tls = self._web.tls
+        web = _web_config(config)
+        self._access = _access(web, config)
+        self._tls = None if web.tls is None else Handshake(web.tls)
         self._server = Server(
             config.listen,
             current=lambda: self._published,
@@ -97,7 +100,7 @@ class Daemon:
                 live={"/api/v1/state": state_json.document, "/api/v1/recent": self._recent.document},
             ),
             authorize=self._authorize,
-            handshake=Handshake(web_tls) if web_tls is not None else None,
+            handshake=self._secure if self._tls is not None else None,
         )
         self._stopping = False
         self._reloading = False
@@ -105,16 +108,12 @@ class Daemon:
         self._failed = ""
         self._hidden: frozenset[str] = frozenset()
 
-    def _make_access(self, config: Config) -> Access:
-        """Read the web-config file and the tenants' tokens. Raises ConfigError."""
-        self._web = load_web_config(config.web_config_file) if config.web_config_file else WebConfig()
-        tokens, problems = read_tokens(config.token_files)
-        if problems:
-            raise ConfigError(tuple(problems))
-        return Access(self._web, tokens, time.monotonic)
-
     def _authorize(self, request: Request) -> Scope | None:
         return self._access.authorize(request)  # a reload puts another in its place
+
+    def _secure(self, sock: socket.socket) -> ssl.SSLSocket:
+        assert self._tls is not None  # given to the server only then
+        return self._tls(sock)
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
@@ -212,7 +211,8 @@ class Daemon:
         service_manager.reloading()
         try:
             config = self._reload()
-            access = self._make_access(config)
+            web = _web_config(config)
+            access = _access(web, config)
         except ConfigError as error:
             for problem in error.problems:
                 self._log.error("configuration not reloaded", problem=problem)
@@ -221,6 +221,10 @@ class Daemon:
                 self._log.warning(
                     "http.listen changes with a restart only", now=self._config.listen, then=config.listen
                 )
+            if (web.tls is None) != (self._tls is None):
+                self._log.warning("TLS is switched on or off with a restart only", now=self._tls is not None)
+            elif web.tls is not None:
+                self._tls = Handshake(web.tls)
             self._config, self._access = config, access
             self._sampler.configure(config.settings.sampling)
             self._log.info("configuration reloaded", source=config.source)
@@ -254,3 +258,16 @@ class Daemon:
     def _release_default(self, _number: int, _frame: FrameType | None) -> None:
         # Draining takes up to 2 s and must not run inside a signal handler of the thread that closes ticks.
         threading.Thread(target=self._command, args=(f"release {RELEASE_DEFAULT_S:g}",), daemon=True).start()
+
+
+def _web_config(config: Config) -> WebConfig:
+    """Return the checked web-config file. Raises ConfigError."""
+    return load_web_config(config.web_config_file) if config.web_config_file else WebConfig()
+
+
+def _access(web: WebConfig, config: Config) -> Access:
+    """Return who may see what, the tenants' tokens read anew. Raises ConfigError."""
+    tokens, problems = read_tokens(config.token_files)
+    if problems:
+        raise ConfigError(tuple(problems))
+    return Access(web, tokens, time.monotonic)

@@ -136,8 +136,8 @@ class Handshake:
         self._context = tls.context()
 
     def __call__(self, sock: socket.socket) -> ssl.SSLSocket:
-        """Return the socket after its handshake. Raises OSError; the caller has set the time-out."""
-        return self._current().wrap_socket(sock, server_side=True)
+        """Return the socket that speaks TLS, before its handshake. Takes the given one over. Raises OSError."""
+        return self._current().wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
 
     def _current(self) -> ssl.SSLContext:
         stamp = self._stamps()

@@ -12,6 +12,7 @@ import contextlib
 import http
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -58,7 +59,7 @@ class Server:
         *,
         site: Site = _METRICS_ALONE,
         authorize: Callable[[Request], Scope | None] = lambda _: EVERYTHING,
-        handshake: Callable[[socket.socket], socket.socket] | None = None,
+        handshake: Callable[[socket.socket], ssl.SSLSocket] | None = None,
     ) -> None:
         """
         Args:
@@ -67,7 +68,8 @@ class Server:
             mono_s: the clock of `Published.mono_s`.
             site: what there is beside /metrics and the health endpoints.
             authorize: says what a client may see, None for nothing.
-            handshake: wraps an accepted socket (TLS). Called in the connection's thread with a time-out set.
+            handshake: makes an accepted socket one that speaks TLS. The handshake itself is made by the connection's
+                thread, with a time-out.
         """
         self._host, self._port = parse_address(address)
         self._current = current
@@ -164,8 +166,10 @@ class Server:
 
     def _converse(self, connection: _Connection) -> None:
         if self._handshake is not None:
-            connection.sock.settimeout(WRITE_S)
-            connection.sock = self._handshake(connection.sock)
+            # Held from here on, so that a client stuck in its handshake can be dropped like a silent one.
+            connection.sock = secured = self._handshake(connection.sock)
+            secured.settimeout(WRITE_S)
+            secured.do_handshake()
         sock = connection.sock
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader = RequestReader(sock, connection.address, secure=self._handshake is not None)

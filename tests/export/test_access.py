@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from gpumon.export.request import Request
 from gpumon.export.scope import EVERYTHING, Scope
 from gpumon.export.web_config import WebConfig, load_web_config
 from gpumon.model.errors import ConfigError
+from tests.app.certificates import certificate
 
 HASH = bcrypt.hashpw(b"right", bcrypt.gensalt(4))
 
@@ -136,27 +136,17 @@ def test_tokens_are_read_and_checked(tmp_path: Path) -> None:
     assert [problem.split(":")[0] for problem in problems] == ["tenant b", "tenant c", "tenant d"]
 
 
-def certificate(folder: Path, name: str) -> None:
-    """Make a self-signed certificate for localhost."""
-    openssl = shutil.which("openssl")
-    assert openssl, "openssl is missing"
-    subprocess.run(
-        [
-            *(openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-            *("-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", f"/CN={name}"),
-            *("-addext", "subjectAltName=DNS:localhost"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-
-
 def peer_name(handshake: Handshake, trusted: Path) -> str:
     """Shake hands over a socket pair and return the certificate's name as the client sees it."""
     context = ssl.create_default_context(cafile=str(trusted))
     ours, theirs = socket.socketpair()
     served: list[ssl.SSLSocket] = []
-    thread = threading.Thread(target=lambda: served.append(handshake(theirs)))
+
+    def serve() -> None:
+        served.append(handshake(theirs))
+        served[0].do_handshake()
+
+    thread = threading.Thread(target=serve)
     thread.start()
     with context.wrap_socket(ours, server_hostname="localhost") as client:
         subject = dict(part[0] for part in client.getpeercert()["subject"])  # type: ignore[index]

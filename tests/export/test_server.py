@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ SITE = Site(live={"/broken": broken})
 def serving(
     address: str = "127.0.0.1:0",
     authorize: Callable[[Request], Scope | None] = lambda _: EVERYTHING,
-    handshake: Callable[[socket.socket], socket.socket] | None = None,
+    handshake: Callable[[socket.socket], Any] | None = None,
 ) -> Iterator[tuple[Server, int]]:
     server = Server(
         address,
@@ -234,11 +235,14 @@ def test_handshake_is_made_by_the_worker() -> None:
     release = threading.Event()
     first = threading.Event()
 
-    def handshake(sock: socket.socket) -> socket.socket:
-        if not first.is_set():
-            first.set()
-            release.wait(5)
-        return sock
+    class Speaking(socket.socket):
+        def do_handshake(self) -> None:
+            if not first.is_set():
+                first.set()
+                release.wait(5)
+
+    def handshake(sock: socket.socket) -> Speaking:
+        return Speaking(fileno=sock.detach())
 
     with serving(handshake=handshake) as (_, port), socket.create_connection(("127.0.0.1", port)):
         until(first.is_set)
