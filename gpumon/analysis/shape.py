@@ -17,6 +17,10 @@ from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
 
 QUIET_SLOT = 0.1  # of the rate at which busy slots level off: such a slot carries no collective
+# A kernel that waits in a collective leaves the memory alone (4 % of time at most, NVIDIA/nccl-tests#117) and draws a
+# third of the limit at most; work does more of one or the other.
+READS_MEMORY = 0.08
+DRAWS = 0.5
 # Power readings that follow phases of a tenth of a second. An average over a second shows none.
 FAST_POWER = frozenset({PowerKind.RING, PowerKind.INSTANT})
 
@@ -35,6 +39,7 @@ class Shape:
     power_swing: float = math.nan  # between the quarters of the power samples, over the limit; NaN if averaged
     busy: tuple[float, ...] = ()  # share of time with a kernel
     memory: tuple[float, ...] = ()  # device memory in use, bytes
+    computes: bool = False  # every card reads its memory or draws power as work does and waiting does not
 
     @property
     def total(self) -> float:
@@ -54,16 +59,18 @@ def link_in_use(card: CardEvidence) -> LinkEvidence | None:
     return max(links, key=lambda link: 0.0 if math.isnan(link.rate) else link.rate, default=None)
 
 
-def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats]) -> Shape:
+def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: bool) -> Shape:
     """Return the shape of what these cards exchanged.
 
     Args:
         cards: those of one job.
+        nvlinked: some of them have working NVLink, so that PCIe alone does not tell what is exchanged.
         slots: the first card's slot window over the same time, shape (6, n), by uuid; others are not needed.
     """
     links = [link_in_use(card) for card in cards]
     seen = [link for link in links if link is not None]
     known = bool(cards) and all(card.pcie.known for card in cards)
+    known = known and (not nvlinked or all(card.nvlink is not None and card.nvlink.known for card in cards))
     rates = tuple(math.nan if link is None else link.rate for link in links)
     swings = [
         (card.power.high_quarter - card.power.low_quarter) / card.power_limit
@@ -81,7 +88,12 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats]) -> Shape:
         power_swing=_mean(swings),
         busy=tuple(1.0 - card.gap for card in cards),
         memory=tuple(card.memory_used for card in cards),
+        computes=bool(cards) and all(_computes(card) for card in cards),
     )
+
+
+def _computes(card: CardEvidence) -> bool:
+    return card.memory_controller >= READS_MEMORY or card.power_mean >= DRAWS * card.power_limit
 
 
 def _lean(link: LinkEvidence) -> float:

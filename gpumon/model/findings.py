@@ -235,6 +235,14 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "The bursts to and from host memory disappear and the steps are shorter.",
         explains="host",
     ),
+    FindingKind(
+        "asked_not_seen",
+        WARNING,
+        CUSTOMER,
+        "The job was started as one computation over all cards, but each card is seen to work alone",
+        "Check that the program joins its processes (init_process_group, then DistributedDataParallel or FSDP around the model, or accelerator.prepare): without it each process trains a copy of its own and the extra cards bring nothing.",
+        "The cards exchange data, and one run ends in fewer steps.",
+    ),
     # --- which cards are used
     FindingKind(
         "one_card_used",

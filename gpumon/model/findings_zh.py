@@ -103,6 +103,11 @@ CHINESE: dict[str, tuple[str, str, str]] = {
         "关掉 CPU 卸载（DeepSpeed 的 offload_optimizer 和 offload_param）。显存不够时，先试 8 bit 优化器或 LoRA（只训练模型的一小部分附加参数）。",
         "与主机内存之间的突发流量消失，每步变短。",
     ),
+    "asked_not_seen": (
+        "任务是按多卡一起计算启动的，但看到每张卡都在各算各的",
+        "检查程序是否把各进程连在一起（先 init_process_group，再用 DistributedDataParallel 或 FSDP 包住模型，或者 accelerator.prepare）：否则每个进程只是各自训练一份模型，多出来的卡没有用处。",
+        "显卡之间开始交换数据，一次训练的总步数变少。",
+    ),
     "one_card_used": (
         "任务有好几张卡，却只用了一张",
         "用 torchrun --nproc_per_node=卡数 或 accelerate launch --num_processes 卡数 启动；直接用 python 只会用一张卡。或者只租一张卡。",

@@ -39,6 +39,7 @@ class Process:
     rss_bytes: float = math.nan
     swap_bytes: float = math.nan
     thread_names: str = ""  # names of its threads that frameworks give (pt_nccl_watchdg, pt_data_pin, ...), by blanks
+    numa_nodes: frozenset[int] = frozenset()  # of the CPUs in its affinity mask; empty unknown
     slice_hook: str = ""  # a library that cuts the card into slices and answers NVML in the container: "hami"
 
 

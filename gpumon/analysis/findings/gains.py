@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-MOST = 20.0  # beyond, the split is at its edge and the figure means nothing but "much"
+MOST = 10.0  # beyond, the split is at its edge and the figure means nothing but "much"
 
 
 def removing(share: tuple[float, float], part: tuple[float, float]) -> tuple[float, float] | None:

@@ -118,6 +118,12 @@ COMMAND_LINE = Signal(
     NOT_HIDDEN,
     lambda s: bool(s.layout.privileges & {"cmdline", "config"}),
 )
+BACKEND = Signal(
+    "backend",
+    ("the library that exchanges data: command line, or names of PyTorch's threads", "通信库：命令行或线程名"),
+    NOT_HIDDEN,
+    lambda s: bool(s.layout.backend),
+)
 ENVIRONMENT = Signal(
     "environment",
     ("allow-listed environment variables: NCCL_*, CUDA_VISIBLE_DEVICES, ...", "白名单内的环境变量：NCCL_* 等"),
@@ -160,6 +166,15 @@ AFFINITY = Signal(
     NOT_HIDDEN,
     lambda s: any(process.cpus_allowed > 0 for process in s.processes),
 )
+NUMA = Signal(
+    "numa",
+    (
+        "the card's NUMA node, and those of the CPUs its process may run on",
+        "显卡与进程可用 CPU 的 NUMA 节点",
+    ),
+    NOT_HIDDEN,
+    lambda s: any(facts.numa_nodes and facts.card.identity.numa_node >= 0 for facts in s.cards),
+)
 DISK_WAIT = Signal(
     "disk_wait",
     ("time spent waiting for the disk (/proc/PID/stat, PSI of the control group)", "等待磁盘的时间"),
@@ -176,8 +191,25 @@ SWAP = Signal(
     "swap",
     ("swap traffic of the host and swapped memory of the job (/proc)", "主机交换流量和任务被换出的内存（/proc）"),
     NOT_HIDDEN,
-    lambda s: not math.isnan(s.swap.in_bytes_per_second + s.swap.out_bytes_per_second)
-    and any(not math.isnan(process.swap_bytes) for process in (*s.processes, *s.relatives)),
+    lambda s: (
+        not math.isnan(s.swap.in_bytes_per_second + s.swap.out_bytes_per_second)
+        and any(not math.isnan(process.swap_bytes) for process in (*s.processes, *s.relatives))
+    ),
+)
+STRATEGY = Signal(
+    "strategy",
+    (
+        "how the work is cut up: traffic, memory, processes and command line together",
+        "切分方式：由流量、显存、进程和命令行综合判断",
+    ),
+    NOT_HIDDEN,
+    lambda s: bool(s.strategy.strategy),
+)
+TIME_SPLIT = Signal(
+    "time_split",
+    ("the job's time split: utilization with power or GPM, and traffic (NVML)", "时间分解：占用率、功率或 GPM、流量"),
+    ANYBODY,
+    lambda s: s.split is not None,
 )
 TENANTS = Signal(
     "tenants",
@@ -200,6 +232,7 @@ SIGNALS: tuple[Signal, ...] = (
     PCI_TREE,
     ACCESS_CONTROL,
     COMMAND_LINE,
+    BACKEND,
     ENVIRONMENT,
     ALLOCATION,
     SHARED_MEMORY,
@@ -207,8 +240,11 @@ SIGNALS: tuple[Signal, ...] = (
     CPU_TIME,
     CPU_QUOTA,
     AFFINITY,
+    NUMA,
     DISK_WAIT,
     DISK_WRITES,
     SWAP,
+    STRATEGY,
+    TIME_SPLIT,
     TENANTS,
 )

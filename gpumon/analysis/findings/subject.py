@@ -31,7 +31,7 @@ class CardFacts:
     downtrained: bool | None = None  # its link, width or generation; None: not judged yet
     link: tuple[int, int, int, int] = (0, 0, 0, 0)  # generation, its maximum, lanes, their maximum; 0 unknown
     path: CardPath | None = None
-    processes: int = -1  # of this job on this card, as the driver lists them; -1: no list
+    numa_nodes: frozenset[int] = frozenset()  # of the CPUs its process of the job may run on; empty: unknown
 
     @property
     def gpu(self) -> int:
@@ -71,6 +71,7 @@ class Subject:
     topology: Topology = field(default_factory=Topology)
     host_sample: HostSample = field(default_factory=HostSample)
     swap: Swap = field(default_factory=Swap)
+    quota_cpus: float = math.nan  # CPUs its control group allows it; NaN: no quota, or unknown
     neighbours: tuple[Job, ...] = ()  # other jobs with processes on its cards
     tenants_known: bool = False  # the configuration names tenants
     age_s: float = 0.0  # since the job was first seen

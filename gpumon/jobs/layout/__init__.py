@@ -24,6 +24,7 @@ from gpumon.jobs.layout import (
     tensorrt_llm,
     torchrun,
     vllm,
+    zero_flags,
 )
 from gpumon.jobs.layout.command import Command
 from gpumon.jobs.layout.parts import Said, both
@@ -44,6 +45,7 @@ FRAMEWORKS: tuple[Parser, ...] = (
     axolotl.read,
     llamafactory.read,
     megatron.read,
+    zero_flags.read,
     hf_trainer.read,
 )
 _DEEPEST = 4  # mpirun starts accelerate starts deepspeed starts a script

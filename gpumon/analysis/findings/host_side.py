@@ -1,0 +1,207 @@
+"""What the host does to the job: loaders, threads, swap, disk, the far socket, the first process that works alone."""
+
+from __future__ import annotations
+
+import math
+
+from gpumon.analysis.case import gigabytes, percent
+from gpumon.analysis.findings import gains, signals
+from gpumon.analysis.findings.detector import Detector, Found
+from gpumon.analysis.findings.subject import Subject
+from gpumon.model.fault import Fault
+from gpumon.model.verdict import JobClass
+
+BUSY_LOADER = 0.7  # CPUs a loader process uses when it never waits for the queue
+HALF_CORES = 0.5  # of the CPUs the job may use: then more loaders find room
+READS = 5e6  # bytes per second from disk: batches, not logs
+HELD = 0.1  # of the quota's periods
+DISK_WAIT = 0.3  # seconds a second
+SWAPPED_BYTES = 256e6
+SWAP_BYTES_PER_SECOND = 10e6
+THREADS_PER_CPU = 8
+INPUT_GAIN = (0.3, 0.95)  # of the wait for input, once enough loaders run
+
+
+def _waits_for_input(subject: Subject) -> bool:
+    """Return True where all cards wait for batches: not for one late rank, nor for an optimizer on the CPUs."""
+    verdict = subject.verdict
+    input_bound = verdict.job_class is JobClass.HOST and verdict.detail == "input"
+    return input_bound and not subject.waiting.culprits and subject.strategy.strategy != "offload"
+
+
+def _loaders(subject: Subject) -> int:
+    """Return how many loader processes run; PyTorch and others name them after their rank's program or pt_data."""
+    ranks = {process.pid for process in subject.processes}
+    return sum(process.ppid in ranks for process in subject.relatives)
+
+
+def _cpus(subject: Subject) -> int:
+    return max((process.cpus_allowed for process in subject.processes), default=0)
+
+
+def _said_waits(subject: Subject) -> str:
+    low, high = subject.share("host_wait")
+    return f"the cards wait for input {percent(low)} to {percent(high)} of the time"
+
+
+def loader_workers_few(subject: Subject, edge: float) -> Found | None:
+    """Every loader works all the time, and CPUs are free."""
+    if not _waits_for_input(subject):
+        return None
+    loaders, used, cpus = _loaders(subject), subject.rate("relatives_cpus"), _cpus(subject)
+    if subject.rate("throttled_ratio") >= HELD or subject.rate("io_pressure_ratio") >= DISK_WAIT:
+        return None
+    if loaders > 0 and not used >= BUSY_LOADER * edge * loaders:
+        return None
+    # A process without loaders that spins for its card looks like one that makes batches: it must have said that it
+    # has none, or be seen to read.
+    makes_batches = subject.layout.loader_workers == 0 or subject.rate("read_bytes_per_second") >= READS * edge
+    if loaders == 0 and not (makes_batches and subject.rate("busiest_process_cpus") >= BUSY_LOADER * edge):
+        return None
+    if (0.0 if math.isnan(used) else used) + len(subject.processes) > HALF_CORES / edge * cpus:
+        return None
+    asked = subject.layout.loader_workers
+    sentence = (
+        f"{loaders} loader processes for {subject.size} cards use {used:.1f} CPUs: they never pause"
+        if loaders
+        else f"no loader process runs for {subject.size} cards: the training process makes its own batches"
+    )
+    said = f"; asked for: {asked} each" if asked >= 0 else ""
+    return Found(
+        (f"{sentence}{said}", f"the job may use {cpus} CPUs", _said_waits(subject)),
+        gains.removing(subject.share("host_wait"), INPUT_GAIN),
+    )
+
+
+def loader_workers_many(subject: Subject, edge: float) -> Found | None:
+    """More loaders than CPUs the job may use, and its quota holds it."""
+    loaders, held = _loaders(subject), subject.rate("throttled_ratio")
+    if subject.verdict.job_class is not JobClass.HOST or not held >= HELD * edge:
+        return None
+    cpus = subject.quota_cpus if not math.isnan(subject.quota_cpus) else float(_cpus(subject))
+    if loaders + len(subject.processes) <= cpus:
+        return None
+    return Found(
+        (
+            f"{loaders} loaders and {len(subject.processes)} processes on the cards share {cpus:.0f} CPUs; the quota "
+            f"held them in {percent(held)} of its periods",
+            _said_waits(subject),
+        ),
+        gains.removing(subject.share("host_wait"), (0.1, 0.8)),
+    )
+
+
+def threads_wrong(subject: Subject, edge: float) -> Found | None:
+    """OMP_NUM_THREADS leaves the CPUs unused while one thread is the pace, or threads crowd the CPUs."""
+    if subject.verdict.job_class is not JobClass.HOST:
+        return None
+    values = {
+        process.environ.get("OMP_NUM_THREADS", "")
+        for process in subject.processes
+        if not isinstance(process.environ, Fault)
+    }
+    cpus, processes = _cpus(subject), len(subject.processes)
+    threads = sum(process.threads for process in subject.processes)
+    busiest = subject.rate("busiest_process_cpus")
+    if values == {"1"} and subject.verdict.detail == "offload" and busiest <= 1.5 and cpus >= 4 * processes:
+        return Found(
+            (
+                f"OMP_NUM_THREADS=1 in {processes} processes, none of which uses more than {busiest:.1f} of the "
+                f"{cpus} CPUs while the cards wait",
+            )
+        )
+    if values <= {""} and cpus and threads > THREADS_PER_CPU * cpus and subject.rate("throttled_ratio") >= HELD * edge:
+        return Found(
+            (
+                f"{threads} threads of {processes} processes share {cpus} CPUs and are held in "
+                f"{percent(subject.rate('throttled_ratio'))} of the quota's periods; OMP_NUM_THREADS is not set",
+            )
+        )
+    return None
+
+
+def swapping(subject: Subject, edge: float) -> Found | None:
+    """The host swaps, and memory of this job is what was put out."""
+    swap = subject.swap
+    moved = swap.in_bytes_per_second + swap.out_bytes_per_second
+    sizes = [process.swap_bytes for process in (*subject.processes, *subject.relatives)]
+    swapped = sum(size for size in sizes if not math.isnan(size))
+    if swapped < SWAPPED_BYTES * edge or not moved >= SWAP_BYTES_PER_SECOND * edge:
+        return None
+    return Found(
+        (
+            f"{swapped / 1e9:.1f} GB of the job lie in swap; the host swaps {gigabytes(swap.in_bytes_per_second)} in "
+            f"and {gigabytes(swap.out_bytes_per_second)} out",
+        )
+    )
+
+
+def disk_slow(subject: Subject, edge: float) -> Found | None:
+    """The cards wait for input, and the loaders wait for the disk."""
+    if not _waits_for_input(subject):
+        return None
+    pressure, waits = subject.rate("io_pressure_ratio"), subject.rate("io_wait_ratio")
+    if not (pressure >= DISK_WAIT * edge or waits >= DISK_WAIT * edge * max(1, _loaders(subject))):
+        return None
+    read = subject.rate("read_bytes_per_second")
+    waited = pressure if pressure >= DISK_WAIT * edge else min(1.0, waits)
+    return Found(
+        (
+            f"processes of the job waited for the disk {percent(waited)} of the time"
+            + (f" and read {gigabytes(read)}" if not math.isnan(read) else ""),
+            _said_waits(subject),
+        ),
+        gains.removing(subject.share("host_wait"), INPUT_GAIN),
+    )
+
+
+def numa_remote(subject: Subject, edge: float) -> Found | None:
+    """Every CPU a process may run on lies on another socket than its card."""
+    far = [
+        (facts.gpu, facts.card.identity.numa_node, facts.numa_nodes)
+        for facts in subject.cards
+        if facts.card.identity.numa_node >= 0
+        and facts.numa_nodes
+        and facts.card.identity.numa_node not in facts.numa_nodes
+    ]
+    if not far:
+        return None
+    gpu, node, nodes = far[0]
+    return Found(
+        (
+            f"{len(far)} of {subject.size} processes may only run on the other socket: card {gpu} is near NUMA node "
+            f"{node}, its process bound to {', '.join(map(str, sorted(nodes)))}",
+        )
+    )
+
+
+def rank0_busy(subject: Subject, edge: float) -> Found | None:
+    """One process works alone on the host while the others wait."""
+    verdict, waiting = subject.verdict, subject.waiting
+    held = waiting.by_host and len(waiting.culprits) == 1 and verdict.detail == "checkpoint"
+    if verdict.job_class is not JobClass.HOST or not held or subject.size < 2:
+        return None
+    alone = next((facts.gpu for facts in subject.cards if facts.seen.uuid in waiting.culprits), None)
+    if alone is None:
+        return None
+    written = subject.rate("write_bytes_per_second")
+    sentences = [f"card {alone} runs nothing while its process works alone: {percent(waiting.cost_ratio)} of the time"]
+    if not math.isnan(written):
+        sentences.append(f"the job writes {gigabytes(written)}")
+    cost = waiting.cost_ratio
+    return Found(tuple(sentences), gains.removing((0.7 * cost, cost), (0.5, 0.95)))
+
+
+DETECTORS: tuple[Detector[Subject], ...] = (
+    Detector(
+        "loader_workers_few",
+        (signals.UTILIZATION, signals.CPU_TIME, signals.AFFINITY, signals.PROCESS_LIST),
+        loader_workers_few,
+    ),
+    Detector("loader_workers_many", (signals.CPU_QUOTA, signals.AFFINITY, signals.PROCESS_LIST), loader_workers_many),
+    Detector("threads_wrong", (signals.ENVIRONMENT, signals.AFFINITY, signals.CPU_TIME), threads_wrong),
+    Detector("swapping", (signals.SWAP,), swapping, looks=3, any_class=True),
+    Detector("disk_slow", (signals.DISK_WAIT, signals.UTILIZATION), disk_slow),
+    Detector("numa_remote", (signals.NUMA,), numa_remote, looks=3, any_class=True),
+    Detector("rank0_busy", (signals.UTILIZATION, signals.DISK_WRITES), rank0_busy),
+)

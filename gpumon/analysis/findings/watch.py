@@ -1,0 +1,236 @@
+"""When a job or the node is looked at for findings, and what is put before the detectors.
+
+A look costs about as much as a judgement and findings change slowly: each job is looked at every ten seconds, in
+turn, and what needs a verdict is asked only once that has stood for a while.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpumon.analysis import shape, windows
+from gpumon.analysis.findings import JOB_DETECTORS, NODE_DETECTORS, holding
+from gpumon.analysis.findings.detector import Detector, Found
+from gpumon.analysis.findings.past import FindingsPast, JobFindings, SwapLevels
+from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Subject, Swap
+from gpumon.analysis.memory import CardMemory, JobMemory
+from gpumon.analysis.strategy import Seen, recognise
+from gpumon.model.job import Job
+from gpumon.model.process import HostSample, Process
+from gpumon.model.samples import Tick
+from gpumon.model.settings import Settings
+from gpumon.model.verdict import Finding, JobClass, Verdict
+from gpumon.model.view import UplinkView
+
+LOOK_S = 10.0
+TURNS = 10  # ticks over which the jobs' looks are spread
+OVERDUE_S = 15.0  # a job whose turn fell into a hole, or whose ticks are further apart than its turns
+SETTLED_S = 15.0  # how long a verdict has stood before anything rests on it
+SHORTEST_S = 12.0  # of a window, for a look
+WATCHED_FROM_START_S = 60.0
+_SETTLED_CLASSES = frozenset(JobClass) - {JobClass.UNKNOWN, JobClass.IDLE}
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What one tick brings, as the looks need it."""
+
+    tick: Tick
+    jobs: tuple[Job, ...]
+    cards: Mapping[str, CardMemory]  # by uuid, after this tick
+    memories: Mapping[str, JobMemory]  # by gpu_job, after this tick
+    uplinks: tuple[UplinkView, ...]
+    settings: Settings
+
+
+def step(past: FindingsPast, now: Now) -> tuple[FindingsPast, dict[str, Verdict], tuple[Finding, ...]]:
+    """Return the memory after one tick, the verdicts with strategy and findings, and what the operator is told."""
+    now_s, seq = now.tick.mono_s, now.tick.seq
+    swap = _swap(past.swap, now.tick.host, now_s)
+    jobs: dict[str, JobFindings] = {}
+    for number, job in enumerate(now.jobs):
+        before = past.jobs.get(job.gpu_job, JobFindings())
+        waited_s = now_s - before.looked_s
+        due = waited_s >= OVERDUE_S or (waited_s >= LOOK_S / 2 and (seq + number) % TURNS == 0)
+        jobs[job.gpu_job] = _look(before, job, now, swap.rates) if due else before
+    node, node_looked_s = past.node, past.node_looked_s
+    if now_s - node_looked_s >= OVERDUE_S or (seq % TURNS == TURNS - 1 and now_s - node_looked_s >= LOOK_S / 2):
+        node, node_looked_s = _look_at_node(past.node, jobs, now), now_s
+    verdicts = {
+        name: replace(now.memories[name].verdict, strategy=known.strategy.strategy, findings=known.held.findings)
+        for name, known in jobs.items()
+    }
+    return FindingsPast(jobs, node, node_looked_s, swap), verdicts, node.findings
+
+
+def _swap(past: SwapLevels, host: HostSample, now_s: float) -> SwapLevels:
+    span_s = now_s - past.read_s
+    if not math.isnan(span_s) and span_s < LOOK_S:
+        return past
+    swapped_in, swapped_out = host.swap_in_bytes, host.swap_out_bytes
+    rates = Swap()
+    if span_s > 0.0:
+        rates = Swap(
+            max(0.0, swapped_in - past.in_bytes) / span_s if swapped_in >= past.in_bytes else math.nan,
+            max(0.0, swapped_out - past.out_bytes) / span_s if swapped_out >= past.out_bytes else math.nan,
+        )
+    return SwapLevels(now_s, swapped_in, swapped_out, rates)
+
+
+def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
+    """Look at one job: recognise its strategy, and ask every detector whose signals were there."""
+    memory, now_s = now.memories[job.gpu_job], now.tick.mono_s
+    case = memory.case
+    if case is None or case.evidence.seconds < SHORTEST_S:
+        return replace(before, looked_s=now_s)
+    subject = _subject(job, memory, now, swap, before.strategy)
+    verdict = subject.verdict
+    settled = verdict.job_class in _SETTLED_CLASSES and now_s - verdict.since_s >= SETTLED_S
+    idle = verdict.job_class is JobClass.IDLE
+
+    def there(detector: Detector[Subject]) -> bool:
+        return all(signal.there(subject) for signal in detector.needs)
+
+    def askable(detector: Detector[Subject]) -> bool:
+        return settled or (detector.any_class and not idle)
+
+    def ask(detector: Detector[Subject], edge: float) -> Found | None:
+        return detector.ask(subject, edge)
+
+    held = holding.settle(before.held, JOB_DETECTORS, ask, there=there, askable=askable, now_s=now_s)
+    return JobFindings(held, subject.strategy, subject, now_s)
+
+
+def _look_at_node(before: holding.Held, jobs: Mapping[str, JobFindings], now: Now) -> holding.Held:
+    subjects = tuple(known.subject for known in jobs.values() if known.subject is not None)
+    tenants: dict[str, set[str]] = {}
+    for job in now.jobs:
+        for card in job.cards:
+            if card.used:
+                tenants.setdefault(card.uuid, set()).add(job.tenant)
+    by_address = {view.address: view for view in now.uplinks}
+    node = NodeSubject(
+        jobs=subjects,
+        topology=now.tick.topology,
+        virtualization=now.tick.node.virtualization,
+        uplinks=tuple(
+            (uplink, _fuller(by_address[uplink.address]))
+            for uplink in now.tick.topology.uplinks
+            if uplink.address in by_address
+        ),
+        tenants={uuid: frozenset(names) for uuid, names in tenants.items()},
+    )
+
+    def with_signals(detector: Detector[NodeSubject]) -> NodeSubject:
+        return replace(node, jobs=tuple(job for job in subjects if all(signal.there(job) for signal in detector.needs)))
+
+    def there(detector: Detector[NodeSubject]) -> bool:
+        return bool(with_signals(detector).jobs)
+
+    def ask(detector: Detector[NodeSubject], edge: float) -> Found | None:
+        return detector.ask(with_signals(detector), edge)
+
+    return holding.settle(before, NODE_DETECTORS, ask, there=there, askable=lambda _: True, now_s=now.tick.mono_s)
+
+
+def _fuller(view: UplinkView) -> float:
+    known = [ratio for ratio in (view.rx_saturation_ratio, view.tx_saturation_ratio) if not math.isnan(ratio)]
+    return max(known, default=math.nan)
+
+
+def _subject(job: Job, memory: JobMemory, now: Now, swap: Swap, before: Seen) -> Subject:
+    """Return the job as the detectors see it."""
+    case = memory.case
+    assert case is not None
+    tick, table = now.tick, now.tick.processes
+    wanted = set(job.processes) | set(job.relatives)
+    by_key = {key: process for process in table.processes if (key := (process.pid, process.start_ticks)) in wanted}
+    processes = tuple(by_key[key] for key in job.processes if key in by_key)
+    cards = _cards(job, memory, now, processes)
+    mine = {facts.seen.uuid for facts in cards}
+    up = {card_tick.uuid for card_tick in tick.card_ticks if card_tick.up}
+    given = tuple(card.uuid for card in job.cards if not card.used and card.uuid in up and card.uuid not in mine)
+    quotas = [table.cgroups[path].cpu_quota_cpus for path in job.cgroups if path in table.cgroups]
+    age_s = tick.mono_s - job.first_seen_s
+    return Subject(
+        job=job,
+        verdict=memory.verdict,
+        strategy=_strategy(job, memory, now, cards, before),
+        cards=cards,
+        given=given,
+        split=case.split,
+        waiting=case.waiting,
+        step_s=case.step_s,
+        seconds=case.evidence.seconds,
+        host=case.evidence.host,
+        processes=processes,
+        relatives=tuple(by_key[key] for key in job.relatives if key in by_key),
+        topology=tick.topology,
+        swap=swap,
+        quota_cpus=min((quota for quota in quotas if not math.isnan(quota)), default=math.nan),
+        neighbours=tuple(
+            other
+            for other in now.jobs
+            if other.gpu_job != job.gpu_job and any(card.uuid in mine and card.used for card in other.cards)
+        ),
+        tenants_known=bool(now.settings.tenants.tenants),
+        seen_from_start=tick.wall_s - age_s - job.start_wall_s <= WATCHED_FROM_START_S,
+    )
+
+
+def _cards(job: Job, memory: JobMemory, now: Now, processes: tuple[Process, ...]) -> tuple[CardFacts, ...]:
+    known = {card.identity.uuid: card for card in now.tick.cards}
+    ticks = {card_tick.uuid: card_tick for card_tick in now.tick.card_ticks}
+    paths = {path.uuid: path for path in now.tick.topology.paths}
+    by_pid = {process.pid: process for process in processes}
+    found = []
+    for uuid in dict.fromkeys(card.uuid for card in job.cards if card.used):
+        seen = memory.looks.get(uuid)
+        if seen is None or not seen.up or uuid not in known:
+            continue
+        card_tick = ticks[uuid]
+        own = [by_pid[entry.pid] for entry in card_tick.processes or () if entry.pid in by_pid]
+        link = tuple(
+            0 if math.isnan(value) else int(value)
+            for value in map(
+                card_tick.reading,
+                ("link_generation", "link_generation_max", "link_width_lanes", "link_width_max_lanes"),
+            )
+        )
+        found.append(
+            CardFacts(
+                card=known[uuid],
+                seen=seen,
+                memory_total=card_tick.reading("memory_total_bytes"),
+                downtrained=now.cards[uuid].capacity.downtrained,
+                link=(link[0], link[1], link[2], link[3]),
+                path=paths.get(uuid),
+                numa_nodes=own[0].numa_nodes if own else frozenset(),
+            )
+        )
+    return tuple(sorted(found, key=lambda facts: facts.gpu))
+
+
+def _strategy(job: Job, memory: JobMemory, now: Now, cards: tuple[CardFacts, ...], before: Seen) -> Seen:
+    """Return how the work is cut up; what was recognised stays while the shape says nothing."""
+    case = memory.case
+    assert case is not None
+    if memory.verdict.job_class in (JobClass.IDLE, JobClass.HUNG):
+        return before
+    seen = [facts.seen for facts in cards]
+    slots = {}
+    if seen:
+        first = now.cards[seen[0].uuid].windows
+        link = shape.link_in_use(seen[0])
+        window = first.nvlink if link is not None and link is seen[0].nvlink else first.pcie
+        slots = {seen[0].uuid: windows.since(window, case.evidence.from_s)}
+    found = recognise(
+        job,
+        shape.of(seen, slots, nvlinked=any(facts.card.nvlink.active > 0 for facts in cards)),
+        step_s=case.step_s,
+        loopback=case.host("loopback_bytes_per_second"),
+        process_cpus=case.host("gpu_process_cpus"),
+    )
+    return before if not found.strategy and not found.asked else found
