@@ -15,6 +15,7 @@ ROWS: tuple[frozenset[str], ...] = (
     frozenset({"hardware"}),
     frozenset({"sampling", "recording"}),
     frozenset({"jobs", "analysis", "plan"}),
+    frozenset({"scaling"}),
     frozenset({"pipeline"}),
     frozenset({"export", "ui", "notify", "history", "doctor"}),
     frozenset({"config"}),
@@ -24,7 +25,7 @@ ROWS: tuple[frozenset[str], ...] = (
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 # A third-party module and the only place that may import it.
 HOMES = {"pynvml": "hardware/nvml.py", "prometheus_client": "export/", "apscheduler": "app/"}
-PURE = ("jobs", "analysis", "plan", "pipeline")
+PURE = ("jobs", "analysis", "plan", "scaling", "pipeline")
 IMPURE_MODULES = {"time", "threading", "random", "logging", "structlog", "subprocess", "socket"}
 INDEPENDENT_OF_ANALYSIS = "hardware/simulated/"
 
@@ -70,7 +71,7 @@ def test_third_party_modules_stay_home() -> None:
 
 
 def test_pure_packages_touch_nothing() -> None:
-    """jobs, analysis, plan and pipeline import no clock, thread, file, log or randomness."""
+    """jobs, analysis, plan, scaling and pipeline import no clock, thread, file, log or randomness."""
     broken = [
         f"gpumon/{path}:{line} imports {module}"
         for path, line, module in _imports()

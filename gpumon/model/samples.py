@@ -19,6 +19,7 @@ from gpumon.model.card import Card, LinkSource, PowerKind
 from gpumon.model.fault import Fault
 from gpumon.model.fields import READINGS_BY_KEY
 from gpumon.model.process import HostSample, ProcessTable
+from gpumon.model.report import Report
 from gpumon.model.topology import NodeFacts, Topology
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -138,3 +139,4 @@ class Tick:
     host: HostSample
     events: tuple[Event, ...] = ()
     sampler: SamplerStats = field(default_factory=SamplerStats)
+    reports: tuple[Report, ...] = ()  # heard since the last tick; empty unless the configuration asks for them

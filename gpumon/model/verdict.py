@@ -77,7 +77,8 @@ class Scaling:
     recommended_gpus: int
     recommended_set: tuple[int, ...]
     slowdown: bool
-    uncertainty: float = math.nan
+    uncertainty: float = math.nan  # half-width of the efficiency
+    reasons: tuple[str, ...] = ()  # sentences with numbers, strongest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpumon import analysis, jobs
+from gpumon import analysis, jobs, scaling
 from gpumon.analysis import AnalysisMemory
 from gpumon.model.verdict import Interval
 from gpumon.model.view import NodeView
@@ -21,6 +21,7 @@ class State:
     view: NodeView | None = None
     analysis: AnalysisMemory = field(default_factory=analysis.initial_memory)
     jobs: jobs.Memory = field(default_factory=jobs.initial_memory)
+    scaling: scaling.Memory = field(default_factory=scaling.initial_memory)
     cards: Mapping[str, CardCounters] = field(default_factory=dict)  # by uuid
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # by gpu_job, running and ended
     intervals: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)  # by gpu_job

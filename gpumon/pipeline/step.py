@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpumon import analysis
+from gpumon import analysis, scaling
 from gpumon.jobs import attribute
 from gpumon.model.job import Job
+from gpumon.model.past import NOTHING, Past
 from gpumon.model.samples import CardTick, Tick
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import Interval, Verdict
@@ -97,8 +98,12 @@ def _extend_intervals(
     return intervals
 
 
-def step(state: State, tick: Tick, settings: Settings) -> State:
-    """Return the state after one tick. Pure: no clock, no randomness, the state before is not changed."""
+def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> State:
+    """Return the state after one tick. Pure: no clock, no randomness, the state before is not changed.
+
+    Args:
+        past: what the history knew before this tick; runs of this state are compared with each other in any case.
+    """
     now_s = tick.mono_s
     first_s = now_s if math.isnan(state.first_s) else state.first_s
     span_s = min(now_s - state.view.mono_s, LONGEST_SPAN_S) if state.view is not None else 0.0
@@ -113,6 +118,7 @@ def step(state: State, tick: Tick, settings: Settings) -> State:
     memory, found = analysis.analyse(state.analysis, tick, jobs, settings)
     counters = _count_cards(state, tick, span_s)
     ledgers = _charge(state, jobs, found, counters, seen=seen, now_s=now_s, span_s=span_s)
+    followed, found = _judge_scaling(state, tick, jobs, memory, found, ledgers=ledgers, past=past)
     job_views: tuple[JobView, ...] = tuple(
         ledger.ended_view(account)
         if not math.isnan(account.ended_s)
@@ -141,12 +147,34 @@ def step(state: State, tick: Tick, settings: Settings) -> State:
         view=view,
         analysis=memory,
         jobs=jobs_memory,
+        scaling=followed,
         cards=counters,
         ledgers=ledgers,
         intervals=_extend_intervals(state, found, ledgers, first_s=first_s, now_s=now_s - first_s, span_s=span_s),
         most_cards=most_cards,
         first_s=first_s,
     )
+
+
+def _judge_scaling(
+    state: State,
+    tick: Tick,
+    jobs: tuple[Job, ...],
+    memory: analysis.AnalysisMemory,
+    found: analysis.Analysis,
+    *,
+    ledgers: Mapping[str, Ledger],
+    past: Past,
+) -> tuple[scaling.Memory, analysis.Analysis]:
+    """Return the runs followed through one more tick, and the verdicts with what they say of the card count."""
+    seen = scaling.Seen(
+        verdicts=found.verdicts,
+        looks={name: past_of_job.looks for name, past_of_job in memory.jobs.items()},
+        energies={name: account.energy_joules for name, account in ledgers.items()},
+    )
+    followed, scalings = scaling.follow(state.scaling, tick, jobs, seen, past)
+    verdicts = {name: replace(verdict, scaling=scalings.get(name)) for name, verdict in found.verdicts.items()}
+    return followed, replace(found, verdicts=verdicts)
 
 
 def _job_before(state: State, gpu_job: str) -> Job | None:

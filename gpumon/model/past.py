@@ -1,0 +1,75 @@
+"""What is known from before: runs of workloads, and what sets of cards have carried.
+
+The history file keeps these; the pipeline is handed one immutable `Past` with each tick and never touches a file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpumon.model.verdict import TimeSplit
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One job on one set of cards, as far as it was watched. Missing figures are NaN.
+
+    The key is (gpu_job, uuids): a job that loses or gains a card begins another run.
+    """
+
+    gpu_job: str
+    workload: str  # salted identity; "" unknown
+    tenant: str
+    uuids: tuple[str, ...]  # cards that worked, sorted
+    gpus: tuple[int, ...]  # their indices, for people
+    card: str  # product name; "" where the cards differ
+    topology: str  # how the cards hang together, see scaling/topology.py
+    strategy: str = ""
+    begin_wall_s: float = math.nan
+    end_wall_s: float = math.nan
+    watched_s: float = 0.0  # time it was seen working
+    ended: bool = False
+    step_s: float = math.nan  # median period
+    step_spread: float = math.nan  # half the distance of the quartiles over the median
+    throughput: float = math.nan  # as reported, median, in `unit` per second
+    throughput_spread: float = math.nan
+    unit: str = ""  # samples, tokens, steps; "" nothing was reported
+    micro_batch: int = 0  # per card, as asked; 0 unknown
+    accumulation: int = 0
+    split: TimeSplit | None = None  # mean over the time it could be stated
+    energy_joules_per_step: float = math.nan
+    job_class: str = ""  # the class that held longest
+
+    @property
+    def count(self) -> int:
+        """How many cards worked."""
+        return len(self.uuids)
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...]]:
+        """What makes it the same run."""
+        return self.gpu_job, self.uuids
+
+
+@dataclass(frozen=True, slots=True)
+class SetRate:
+    """The best rate that a set of cards has sustained in a collective: each card, one direction."""
+
+    uuids: tuple[str, ...]  # sorted
+    gpus: tuple[int, ...]
+    link: str  # pcie, nvlink
+    bytes_per_second: float
+    wall_s: float  # when it was seen
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Everything remembered that a judgement may use. Bounded by the history's limits."""
+
+    runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)  # by workload, newest first
+    rates: Mapping[tuple[tuple[str, ...], str], SetRate] = field(default_factory=dict)  # by (uuids, link)
+
+
+NOTHING = Past()

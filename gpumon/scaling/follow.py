@@ -1,0 +1,222 @@
+"""The jobs of a node followed through time: runs begin, grow and end; each is judged in its turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpumon.analysis.evidence import CardEvidence
+from gpumon.model.job import Job
+from gpumon.model.past import NOTHING, Past, Run, SetRate
+from gpumon.model.samples import Tick
+from gpumon.model.verdict import JobClass, Scaling, Verdict
+from gpumon.scaling import bandwidth, cards, reports, runs
+from gpumon.scaling.judge import Node, judge
+from gpumon.scaling.reports import Counter
+from gpumon.scaling.runs import Watched
+
+ROUND = 10  # ticks between two looks at a job
+SETTLED_S = 20.0  # a set of working cards is a run's only when it has stood for so long
+WORKS = 0.02  # utilization of a card that does anything: a layer of eight in turn has 0.12, a context alone 0
+MOST_ENDED = 64  # runs kept after their end, for comparison where no history is kept
+# Programs that take a fixed share of the card's memory at start: what they hold says nothing about what they need.
+POOLS = frozenset({"vllm", "sglang", "tgi", "tensorrt-llm"})
+
+Key = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """One job's present."""
+
+    key: Key | None = None  # its run
+    pending: tuple[str, ...] = ()  # a set of cards that may become the run's
+    pending_s: float = math.nan  # since when
+    looked_s: float = math.nan
+    scaling: Scaling | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is carried from tick to tick."""
+
+    jobs: Mapping[str, Follow] = field(default_factory=dict)  # by gpu_job
+    watched: Mapping[Key, Watched] = field(default_factory=dict)  # runs under way and ended ones, oldest first
+    rates: Mapping[tuple[tuple[str, ...], str], SetRate] = field(default_factory=dict)
+    counters: Mapping[str, Counter] = field(default_factory=dict)  # by gpu_job
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs seen by this process, for the history."""
+        return tuple(watched.run for watched in self.watched.values())
+
+
+Scalings = Mapping[str, Scaling | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the analysis says of the jobs, by gpu_job."""
+
+    verdicts: Mapping[str, Verdict]
+    looks: Mapping[str, Mapping[str, CardEvidence]]  # then by uuid
+    energies: Mapping[str, float]  # joules, cumulative
+
+
+def initial_memory() -> Memory:
+    """Return the memory of a gpumon that has seen no job."""
+    return Memory()
+
+
+def follow(
+    memory: Memory, tick: Tick, jobs: tuple[Job, ...], seen: Seen, past: Past = NOTHING
+) -> tuple[Memory, Scalings]:
+    """Return the memory after one tick, and how well each job's cards are used.
+
+    Args:
+        past: what the history knows; runs of this process are compared with each other in any case.
+    """
+    watched, rates = dict(memory.watched), dict(memory.rates)
+    said, counters = reports.rates(tick.reports, jobs, tick.processes, memory.counters)
+    present: dict[str, Follow] = {}
+    for number, job in enumerate(jobs):
+        before = memory.jobs.get(job.gpu_job, Follow())
+        verdict = seen.verdicts.get(job.gpu_job)
+        looks = seen.looks.get(job.gpu_job, {})
+        if verdict is None or (tick.seq + number) % ROUND:
+            present[job.gpu_job] = before
+            continue
+        now = _settle(before, _working(job, looks), tick.mono_s, job.gpu_job)
+        if now.key is not None and not now.pending:
+            known = watched.pop(now.key, None)
+            span_s = 0.0 if known is None else _span_s(before, tick)
+            known = known or Watched(_begin(job, now.key[1], tick, verdict))
+            grown = runs.extend(
+                replace(known, run=replace(known.run, ended=False, strategy=_strategy(job, verdict))),
+                verdict,
+                span_s=span_s,
+                wall_s=tick.wall_s,
+                energy_joules=seen.energies.get(job.gpu_job, math.nan),
+            )
+            watched[now.key] = grown
+            _learn(rates, grown.run, looks.values(), verdict, tick.wall_s)
+            everything = _together(past, watched, rates)
+            now = replace(now, scaling=judge(grown.run, everything, _node(job, grown.run, tick, verdict)))
+        present[job.gpu_job] = replace(now, looked_s=tick.mono_s)
+    for rate in said:
+        key = present[rate.gpu_job].key
+        if key is not None and key in watched:
+            watched[key] = runs.report(watched[key], rate.rate, rate.unit)
+    watched = _ended(watched, {job.gpu_job for job in jobs})
+    after = Memory(present, watched, rates, counters)
+    return after, {name: one.scaling for name, one in present.items()}
+
+
+def _working(job: Job, looks: Mapping[str, CardEvidence]) -> tuple[str, ...]:
+    """Return the cards that the job alone uses and that do anything, sorted; () where one is shared or unseen."""
+    held = {card.uuid: card for card in job.cards if card.used}
+    if any(card.shared or card.mig_uuid for card in held.values()) or not held.keys() <= looks.keys():
+        return ()
+    return tuple(sorted(uuid for uuid in held if not looks[uuid].utilization < WORKS))
+
+
+def _settle(before: Follow, working: tuple[str, ...], now_s: float, gpu_job: str) -> Follow:
+    """Return the job's present with its run's set of cards; a new set must stand for a while."""
+    if not working or (before.key is not None and before.key[1] == working):
+        return replace(before, pending=(), pending_s=math.nan) if working else before
+    if before.pending != working:
+        return replace(before, pending=working, pending_s=now_s)
+    if now_s - before.pending_s >= SETTLED_S:
+        return Follow(key=(gpu_job, working))
+    return before
+
+
+def _span_s(before: Follow, tick: Tick) -> float:
+    """Return the time since the last look; none for the first, and no more than three rounds after a gap."""
+    span_s = tick.mono_s - before.looked_s
+    return 0.0 if math.isnan(span_s) else min(span_s, 3.0 * ROUND)
+
+
+def _begin(job: Job, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Run:
+    indices = {card.identity.uuid: card.identity.index for card in tick.cards}
+    names = {card.identity.name for card in tick.cards if card.identity.uuid in uuids}
+    return Run(
+        gpu_job=job.gpu_job,
+        workload=job.workload,
+        tenant=job.tenant,
+        uuids=uuids,
+        gpus=tuple(sorted(indices[uuid] for uuid in uuids if uuid in indices)),
+        card=names.pop() if len(names) == 1 else "",
+        topology=cards.signature(uuids, tick.topology),
+        strategy=_strategy(job, verdict),
+        begin_wall_s=tick.wall_s,
+        end_wall_s=tick.wall_s,
+        micro_batch=job.layout.micro_batch,
+        accumulation=job.layout.accumulation,
+    )
+
+
+def _strategy(job: Job, verdict: Verdict) -> str:
+    return verdict.strategy or job.layout.asked
+
+
+def _learn(
+    rates: dict[tuple[tuple[str, ...], str], SetRate],
+    run: Run,
+    looks: Iterable[CardEvidence],
+    verdict: Verdict,
+    wall_s: float,
+) -> None:
+    """Keep the best rate the run's cards have sustained."""
+    for link, rate in bandwidth.observed(run.uuids, looks, verdict).items():
+        known = rates.get((run.uuids, link))
+        if known is None or rate > known.bytes_per_second:
+            rates[run.uuids, link] = SetRate(run.uuids, run.gpus, link, rate, wall_s)
+
+
+def _together(past: Past, watched: Mapping[Key, Watched], rates: Mapping[tuple[tuple[str, ...], str], SetRate]) -> Past:
+    """Return the history with what this process has seen itself."""
+    known = dict(past.runs)
+    for key, one in watched.items():
+        workload = one.run.workload
+        if workload:
+            others = tuple(run for run in known.get(workload, ()) if run.key != key)
+            known[workload] = (one.run, *others)
+    best = dict(past.rates)
+    for key_of_set, rate in rates.items():
+        before = best.get(key_of_set)
+        if before is None or rate.bytes_per_second > before.bytes_per_second:
+            best[key_of_set] = rate
+    return Past(known, best)
+
+
+def _ended(watched: dict[Key, Watched], alive: set[str]) -> dict[Key, Watched]:
+    """Return the runs with those whose job is gone marked as ended; the oldest ended ones go."""
+    marked = {
+        key: one if one.run.ended or key[0] in alive else replace(one, run=replace(one.run, ended=True))
+        for key, one in watched.items()
+    }
+    ended = [key for key, one in marked.items() if one.run.ended]
+    for key in ended[: max(0, len(ended) - MOST_ENDED)]:
+        del marked[key]
+    return marked
+
+
+def _node(job: Job, run: Run, tick: Tick, verdict: Verdict) -> Node:
+    by_uuid = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
+    totals = [by_uuid[uuid].reading("memory_total_bytes") for uuid in run.uuids if uuid in by_uuid]
+    alike = {
+        card.identity.uuid: card.identity.index
+        for card in tick.cards
+        if card.identity.name == run.card and card.fault is None
+    }
+    return Node(
+        indices=alike,
+        topology=tick.topology,
+        detail=verdict.detail if verdict.job_class is JobClass.COMMUNICATION else "",
+        held_bytes=sum(card.memory_bytes for card in job.cards if card.uuid in run.uuids),
+        card_bytes=min(totals, default=math.nan),
+        pooled=job.layout.framework in POOLS,
+        avoid=frozenset(straggler.uuid for straggler in verdict.stragglers),
+    )

@@ -1,0 +1,135 @@
+"""A run as it is being watched: medians and means that become one row of the history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gpumon.model.past import Run
+from gpumon.model.verdict import TIME_STATES, JobClass, TimeSplit, Verdict
+
+# Values kept of a figure; when it is full every second one goes, so that a week is spread over them as an hour is.
+KEPT = 64
+STANDING_STILL = (JobClass.IDLE, JobClass.HUNG)
+_ENERGY_S = 20.0  # the shortest time over which energy makes a mean power
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Values of one figure, evenly spread over its time."""
+
+    values: tuple[float, ...] = ()
+    every: int = 1  # one in so many is kept
+    seen: int = 0
+
+    def add(self, value: float) -> Sampled:
+        """Return the figure with one more value; NaN adds nothing."""
+        if math.isnan(value):
+            return self
+        kept, every = self.values, self.every
+        if self.seen % every == 0:
+            kept = (*kept, value)
+        if len(kept) >= KEPT:
+            kept, every = kept[::2], every * 2
+        return Sampled(kept, every, self.seen + 1)
+
+    @property
+    def median(self) -> float:
+        """The middle value; NaN without one."""
+        return quantile(self.values, 0.5)
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles over the median; NaN without values."""
+        middle = self.median
+        if not middle > 0.0:
+            return math.nan
+        return (quantile(self.values, 0.75) - quantile(self.values, 0.25)) / 2.0 / middle
+
+
+def quantile(values: tuple[float, ...], q: float) -> float:
+    """Return the q-quantile, linear between neighbours; NaN for no values."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One run and the sums behind its figures."""
+
+    run: Run
+    steps: Sampled = field(default_factory=Sampled)
+    throughput: Sampled = field(default_factory=Sampled)
+    split_seconds: Mapping[str, float] = field(default_factory=dict)  # by state
+    split_s: float = 0.0
+    uncertainty_s: float = 0.0  # integral of the split's uncertainty
+    class_s: Mapping[str, float] = field(default_factory=dict)
+    energy_from: float = math.nan  # joules when the run began
+    energy_to: float = math.nan
+    energy_s: float = 0.0
+
+
+def extend(watched: Watched, verdict: Verdict, *, span_s: float, wall_s: float, energy_joules: float) -> Watched:
+    """Return the run after one more look at it.
+
+    Args:
+        span_s: time since the last look.
+        energy_joules: cumulative energy of the job; NaN where it is not known.
+    """
+    kind = verdict.job_class
+    ticking = replace(watched, run=replace(watched.run, end_wall_s=wall_s))
+    if kind in STANDING_STILL:
+        return replace(ticking, energy_from=energy_joules, energy_to=energy_joules, energy_s=0.0)
+    class_s = {**watched.class_s, kind.value: watched.class_s.get(kind.value, 0.0) + span_s}
+    ticking = replace(ticking, steps=watched.steps.add(verdict.step_seconds), class_s=class_s)
+    if verdict.time_split is not None:
+        ticking = replace(
+            ticking,
+            split_seconds={
+                state: watched.split_seconds.get(state, 0.0) + span_s * getattr(verdict.time_split, state)
+                for state in TIME_STATES
+            },
+            split_s=watched.split_s + span_s,
+            uncertainty_s=watched.uncertainty_s + span_s * verdict.time_split.uncertainty,
+        )
+    if math.isnan(watched.energy_from):
+        ticking = replace(ticking, energy_from=energy_joules, energy_to=energy_joules, energy_s=0.0)
+    else:
+        ticking = replace(ticking, energy_to=energy_joules, energy_s=watched.energy_s + span_s)
+    return replace(ticking, run=_figures(ticking, span_s))
+
+
+def _figures(watched: Watched, span_s: float) -> Run:
+    """Return the run with its figures worked out anew."""
+    split = None
+    if watched.split_s > 0.0:
+        means = {state: seconds / watched.split_s for state, seconds in watched.split_seconds.items()}
+        split = TimeSplit(**means, uncertainty=watched.uncertainty_s / watched.split_s)
+    step_s = watched.steps.median
+    joules = math.nan
+    if watched.energy_s >= _ENERGY_S:
+        joules = (watched.energy_to - watched.energy_from) / watched.energy_s * step_s
+    known = {kind: s for kind, s in watched.class_s.items() if kind != JobClass.UNKNOWN.value}
+    return replace(
+        watched.run,
+        watched_s=watched.run.watched_s + span_s,
+        step_s=step_s,
+        step_spread=watched.steps.spread,
+        throughput=watched.throughput.median,
+        throughput_spread=watched.throughput.spread,
+        split=split,
+        energy_joules_per_step=joules,
+        job_class=max(known, key=lambda kind: known[kind]) if known else JobClass.UNKNOWN.value,
+    )
+
+
+def report(watched: Watched, rate: float, unit: str) -> Watched:
+    """Return the run with one more reported rate; another unit than before begins anew."""
+    before = watched.throughput if watched.run.unit == unit else Sampled()
+    return replace(watched, throughput=before.add(rate), run=replace(watched.run, unit=unit))
