@@ -104,8 +104,8 @@ def _card_rules() -> tuple[Rule, ...]:
             severity="critical",
             expr=f"max by ({CARD}) (max_over_time(gpumon_gpu_up[2m])) == 0",
             seen="UUID {{ $labels.uuid }}."
-            + ' {{ with printf "gpumon_gpu_xid_last_timestamp_seconds{instance=%q,uuid=%q}" $labels.instance'
-            + ' $labels.uuid | query }}Last error of the driver: Xid {{ . | first | label "xid" }}.{{ end }}',
+            + '{{ with printf "gpumon_gpu_xid_last_timestamp_seconds{instance=%q,uuid=%q}" $labels.instance'
+            + ' $labels.uuid | query }} Last error of the driver: Xid {{ . | first | label "xid" }}.{{ end }}',
             seen_zh="UUID {{ $labels.uuid }}。"
             + '{{ with printf "gpumon_gpu_xid_last_timestamp_seconds{instance=%q,uuid=%q}" $labels.instance'
             + ' $labels.uuid | query }}驱动最近的错误：Xid {{ . | first | label "xid" }}。{{ end }}',
@@ -128,8 +128,8 @@ def _card_rules() -> tuple[Rule, ...]:
 )""",
             ),
             seen="Heat held the clock down for {{ $value | humanizePercentage }} of the last 15 minutes."
-            + ' {{ with printf "gpumon_gpu_temperature_celsius{instance=%q,uuid=%q,sensor=\\"gpu\\"}" $labels.instance'
-            + ' $labels.uuid | query }}Now {{ . | first | value | printf "%.0f" }} °C.{{ end }}',
+            + '{{ with printf "gpumon_gpu_temperature_celsius{instance=%q,uuid=%q,sensor=\\"gpu\\"}" $labels.instance'
+            + ' $labels.uuid | query }} Now {{ . | first | value | printf "%.0f" }} °C.{{ end }}',
             seen_zh="最近 15 分钟里有 {{ $value | humanizePercentage }} 的时间因温度降频。"
             + '{{ with printf "gpumon_gpu_temperature_celsius{instance=%q,uuid=%q,sensor=\\"gpu\\"}" $labels.instance'
             + ' $labels.uuid | query }}现在 {{ . | first | value | printf "%.0f" }} °C。{{ end }}',
