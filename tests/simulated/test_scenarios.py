@@ -52,6 +52,8 @@ def test_verdict_of_the_event_log(name: str) -> None:
         ("rtx5090-x8-straggler-heat", 3, "thermal"),
         ("rtx5090-x8-straggler-host", 2, "host"),
         ("rtx4090-x8-straggler-link", 6, "link"),
+        ("rtx4090-x4-bad-riser", 1, "link"),
+        ("rtx5090-x4-two-jobs-one-card", 3, "neighbour"),
         ("h100-sxm-x8-checkpoint", 0, "host"),
     ],
 )

@@ -25,6 +25,10 @@ RTX4090_X4 = NodePlan(slots("rtx4090", 4), HOST_4090)
 RTX4090_X2 = NodePlan(slots("rtx4090", 2, sockets=1), HOST_SMALL)
 # Two cards share the lanes of one slot: x8 each.
 RTX4090_X4_NARROW = NodePlan(slots("rtx4090", 4, slot_lanes=8), HOST_4090)
+RTX4090_X8_OLD_DRIVER = NodePlan(slots("rtx4090", 8, slot_lanes=8), HOST_4090, driver="535.230.02")
+RTX3090_X4 = NodePlan(
+    slots("rtx3090", 4), HostSpec(staging_bytes_per_second=7e9), driver="550.144.03", queue_windows=True
+)
 H100_SXM_X8 = NodePlan(slots("h100sxm", 8, per_switch=2), HOST_SERVER)
 A100_SXM_X8 = NodePlan(slots("a100sxm", 8, per_switch=2), HostSpec(cpus=128, switch_generation=4))
 # 4 x A100 SXM without NVLink and peer access were measured at 5.2 GB/s.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from gpumon.hardware.simulated import work
 from gpumon.hardware.simulated.catalogue.boards import (
+    RTX3090_X4,
     RTX4090_X2,
     RTX4090_X4,
     RTX4090_X4_NARROW,
     RTX4090_X8,
+    RTX4090_X8_OLD_DRIVER,
     RTX5090_X4,
     RTX5090_X8,
 )
@@ -329,5 +331,41 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             Burn("small", intensity=0.4),
         ),
         "compute",
+    ),
+    (
+        _one(
+            "rtx5090-x8-at-its-limit",
+            "8 x RTX 5090 at their default limit: the power cap holds the clocks, as it should",
+            RTX5090_X8,
+            Burn("dense", intensity=1.12),
+        ),
+        "compute",
+    ),
+    (
+        _one(
+            "rtx3090-x4-windows-queue",
+            "4 x RTX 3090 without byte counters, window calls one after the other, DDP over the board's memory",
+            RTX3090_X4,
+            Training(work.BERT_LARGE, "ddp", micro_batch=4, sequence=384, overlap=False, element_bytes=4.0),
+        ),
+        "communication/uplink",
+    ),
+    (
+        _one(
+            "rtx4090-x8-old-driver",
+            "8 x RTX 4090 under driver 535, which has no byte counters: DDP on narrow links",
+            RTX4090_X8_OLD_DRIVER,
+            Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024),
+        ),
+        "communication/bandwidth",
+    ),
+    (
+        _one(
+            "rtx4090-x4-sockets",
+            "4 x RTX 4090, NCCL_SHM_DISABLE=1: collectives go over loopback sockets",
+            RTX4090_X4,
+            Training(work.GPT_125M, "ddp", micro_batch=8, sequence=512, transport="sockets"),
+        ),
+        "communication/host_path",
     ),
 )

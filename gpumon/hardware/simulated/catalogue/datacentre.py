@@ -132,4 +132,13 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
         ),
         "memory",
     ),
+    (
+        _one(
+            "h100-sxm-x8-p2p-disabled",
+            "8 x H100 SXM with NCCL_P2P_DISABLE=1 left in the environment: NVLink stays quiet",
+            H100_SXM_X8,
+            Training(work.OPT_3B, "ddp", micro_batch=2, sequence=1024, transport="staging"),
+        ),
+        "communication/uplink",
+    ),
 )

@@ -136,4 +136,33 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
         ),
         "compute",
     ),
+    (
+        _one(
+            "rtx4090-x4-bad-riser",
+            "4 x RTX 4090, card 1 on a riser that trains to gen 1 and replays packets",
+            _with(
+                replace(
+                    RTX4090_X4,
+                    slots=tuple(
+                        replace(slot, generation=1) if at == 1 else slot for at, slot in enumerate(RTX4090_X4.slots)
+                    ),
+                ),
+                card1=Conditions(replays_per_second=3.0),
+            ),
+            Training(work.MODEL_1B, "ddp", micro_batch=3, sequence=1024),
+        ),
+        "communication/bandwidth",
+    ),
+    (
+        Scenario(
+            "rtx5090-x4-two-jobs-one-card",
+            "4 x RTX 5090, a second job was started on card 3 of a training over all four",
+            RTX5090_X4,
+            (
+                JobPlan("main", _STEADY, (0, 1, 2, 3)),
+                JobPlan("second", Training(work.BERT_LARGE, "single", micro_batch=16, sequence=384), (3,)),
+            ),
+        ),
+        "compute",
+    ),
 )
