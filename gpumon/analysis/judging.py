@@ -26,6 +26,7 @@ from gpumon.analysis.case import Case
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.memory import CardMemory, JobMemory
+from gpumon.analysis.overlap import FAST
 from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
@@ -124,7 +125,7 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str
     """Return the job's period with one signal looked at again."""
     from_s = max(past.marks.from_s, now_s - windows.SPAN_S)
     own = [held[uuid].windows for uuid in {card.uuid for card in job.cards} if uuid in held and held[uuid].up]
-    series, refresh_s = [], 0.0
+    series, refresh_s, called = [], 0.0, name
     for card in own:
         if name == "link":
             slots = windows.since(card.pcie, from_s)
@@ -134,10 +135,12 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str
         else:
             samples = windows.since(card.power if name == "power" else card.utilization, from_s)
             series.append((samples[0], samples[1]))
-            slow = card.power_kind is PowerKind.AVERAGE
-            refresh_s = UTILIZATION_REFRESH_S if name == "utilization" else 1.0 if slow else 0.0
+            if name == "utilization":
+                refresh_s = UTILIZATION_REFRESH_S
+            elif card.power_kind not in FAST:
+                called, refresh_s = "mean_power", 1.0 if card.power_kind is PowerKind.AVERAGE else 0.0
     estimate = period.of_signal(period.Signal(tuple(series), refresh_s))
-    return period.extend(past.period, name, estimate, past.marks.began_s)
+    return period.extend(past.period, called, estimate, past.marks.began_s)
 
 
 def step(

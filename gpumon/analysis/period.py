@@ -20,16 +20,16 @@ import numpy as np
 from gpumon.model.samples import Floats
 
 GRID_S = 0.04  # 25 Hz
-SLOW_S = 12.0  # running mean that is removed; periods above half of it would be the filter's own
-LONGEST_S = 6.0
-FEWEST_CYCLES = 6
+SLOW_S = 20.0  # running mean that is removed: checkpoint cycles and slower
+FEWEST_CYCLES = 6  # in the window
+SLOWEST = 3  # cycles in the window: below, the filter makes its own peaks
 FEWEST_POINTS = 60
 PEAKS = 8  # tallest, that are tried as the base or one of its first multiples
 DIVISORS = (1, 2, 3, 4)
 OF_TALLEST = 0.15  # of the tallest peak's power: weaker ones are beats of the sensor's own refresh
 TOOTH = 2  # bins either side of a multiple: the width of a Hann window's peak
 EXPLAINED = 0.45  # of the power that stands out from the floor
-NEARLY = 0.7  # of what the best base explains: then the shorter period is the step and the rest is its envelope
+NEARLY = 0.85  # of what the best base explains: then the shorter period is the step and the rest is its envelope
 FLOOR = 5.0  # times the median of the spectrum stands out
 AGREE = 0.03
 KEPT = 5  # estimates of each signal, 12 s apart
@@ -100,32 +100,25 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     """Return the base frequency whose multiples explain the spectrum, hertz; NaN where none does."""
     spectrum = np.abs(np.fft.rfft(grid.value * np.hanning(grid.value.size))) ** 2
     step_hz = 1.0 / (grid.value.size * grid.pace_s)
-    first = max(2, math.ceil(1.0 / LONGEST_S / step_hz))
-    if spectrum.size <= first + 4:
+    if spectrum.size < FEWEST_POINTS // 2:
         return math.nan
-    spectrum[:first] = 0.0
-    floor = max(FLOOR * float(np.median(spectrum[first:])), OF_TALLEST * float(spectrum.max()))
+    spectrum[:SLOWEST] = 0.0
+    floor = max(FLOOR * float(np.median(spectrum[SLOWEST:])), OF_TALLEST * float(spectrum.max()))
     above = np.where(spectrum > floor, spectrum, 0.0)
-    total = float(above.sum())
-    if total <= 0.0:
+    if not above.any():
         return math.nan
     inner = above[1:-1]
     tops = np.flatnonzero((inner > 0) & (inner >= above[:-2]) & (inner > above[2:])) + 1
     tops = tops[np.argsort(above[tops])[-PEAKS:]]
     bases = [_peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS]
-    tried = [
-        (base, _explained(above, base))
-        for base in bases
-        if _possible(base, first, step_hz, shortest_s) and _appears(above, base)
-    ]
+    tried = [(base, _explained(above, base)) for base in bases if base >= SLOWEST and _appears(above, base)]
     most = max((share for _, share in tried), default=0.0)
     if most < EXPLAINED:
         return math.nan
-    return step_hz * max(base for base, share in tried if share >= NEARLY * most)
-
-
-def _possible(base: float, first: int, step_hz: float, shortest_s: float) -> bool:
-    return base >= max(first, FEWEST_CYCLES) and base * step_hz * shortest_s <= 1.0
+    base = max(base for base, share in tried if share >= NEARLY * most)
+    # Periods that may not be given compete all the same: half of a long one or twice a short one is not the answer.
+    possible = base >= FEWEST_CYCLES and base * step_hz * shortest_s <= 1.0
+    return step_hz * base if possible else math.nan
 
 
 def _appears(above: Floats, base: float) -> bool:
@@ -182,20 +175,30 @@ class PeriodPast:
 
 
 def extend(past: PeriodPast, name: str, estimate: float, began_s: float) -> PeriodPast:
-    """Return the past with one more estimate of a signal; a new regime forgets the old ones."""
+    """Return the past with one more estimate of a signal; a new regime forgets the old ones.
+
+    Args:
+        name: power (a fast reading), mean_power (one that averages over a second), link or utilization.
+    """
     known = past.estimates if past.began_s == began_s else {}
     estimates = {**known, name: (*known.get(name, ()), estimate)[-KEPT:]}
     return PeriodPast(began_s, estimates, _agreed(estimates))
 
 
 def _agreed(estimates: Mapping[str, tuple[float, ...]]) -> float:
-    """Return the period that two signals give at once, or one gives again and again; NaN where neither does."""
+    """Return the period that two signals give at once, or one gives again and again; NaN where neither does.
+
+    Utilization is renewed seven times a second at best, and a step shorter than that beats with it: it speaks alone
+    only where power is no faster.
+    """
     newest = [found[-1] for found in estimates.values() if found and not math.isnan(found[-1])]
     for number, period in enumerate(newest):
         for other in newest[number + 1 :]:
             if abs(period - other) <= AGREE * period:
                 return (period + other) / 2
-    for found in estimates.values():
+    alone = ("power", "link") if "power" in estimates else ("link", "utilization")
+    for name in alone:
+        found = estimates.get(name, ())
         if found and not math.isnan(found[-1]):
             alike = [period for period in found if abs(period - found[-1]) <= AGREE * found[-1]]
             if len(alike) >= AGAIN:

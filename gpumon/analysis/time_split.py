@@ -17,6 +17,7 @@ import numpy as np
 from gpumon.analysis.activity import work_share
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.gaps import SERVERS
+from gpumon.analysis.overlap import FAST
 from gpumon.analysis.waiting import Waiting
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
@@ -112,7 +113,8 @@ def _same_work(card: CardEvidence, split_in_layers: bool) -> bool:
 def _work(card: CardEvidence, gap: float, split_in_layers: bool) -> tuple[Floats, str]:
     """Return the share of time that is real work at each point, and the signal that told."""
     resident = 1.0 - gap
-    if card.gpm is not None and not math.isnan(card.sm_active):
+    shown = card.levels is not None and card.levels.learned and card.power_kind in FAST
+    if card.gpm is not None and not math.isnan(card.sm_active) and not shown:
         waiting, computing = _draw(card.gpm.waiting, WAIT_LEVEL), _draw(card.gpm.computing, COMPUTE_LEVEL)
         return work_share(np.full(POINTS, card.sm_active), gap, np.zeros(POINTS), waiting, computing), "gpm"
     if card.levels is None or math.isnan(card.power_mean):
@@ -137,7 +139,8 @@ def _memory_bound(card: CardEvidence, work: Floats, serving: bool) -> Floats:
     if humps.two and humps.high >= edge[0] and humps.low <= other[1]:
         # Phases longer than the sensor's refresh show both levels.
         seen = (activity - humps.low) / (humps.high - humps.low)
-        return np.minimum(work, np.full(POINTS, seen))
+        both: Floats = np.minimum(work, np.full(POINTS, seen))
+        return both
     if serving:
         upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
         mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
@@ -254,11 +257,12 @@ def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
 def _small_messages(card: CardEvidence, busy: Floats, layout: _Layout) -> Floats:
     """Return the most time that small messages can take at each point.
 
-    Waiting for them is accompanied by them: where slots are empty nobody exchanges anything. A pipeline's stages wait
-    in silence; so does everybody where the links cannot be seen.
+    Waiting for them is accompanied by them: where slots are empty nobody exchanges anything. Not where power shows a
+    level of waiting of its own, nor in a pipeline, whose stages wait in silence, nor where the links cannot be seen.
     """
     links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known]
-    if layout.staged or not links:
+    shown = card.levels is not None and card.levels.learned
+    if layout.staged or shown or not links:
         return np.ones(POINTS)
     present: Floats = np.maximum(0.0, max(link.present for link in links) - busy)
     return present
