@@ -17,7 +17,7 @@ _EITHER = ("cmdline", "cgroup", "environ", "gpu_minors")
 class ProcessRecord(msgspec.Struct, array_like=True):
     """One Process; `faults` names the fields of _EITHER that could not be read."""
 
-    plain: dict[str, int | float | str]
+    plain: dict[str, int | float | str | list[int]]  # a list for a set of numbers
     cmdline: tuple[str, ...]
     cgroup: str
     environ: dict[str, str]
@@ -109,7 +109,7 @@ def from_record(record: ProcessTableRecord) -> ProcessTable:
 def _record(process: Process) -> ProcessRecord:
     faults = {name: fault for name in _EITHER if isinstance(fault := getattr(process, name), Fault)}
     return ProcessRecord(
-        plain={name: getattr(process, name) for name in _PLAIN},
+        plain={name: _listed(getattr(process, name)) for name in _PLAIN},
         cmdline=() if isinstance(process.cmdline, Fault) else process.cmdline,
         cgroup="" if isinstance(process.cgroup, Fault) else process.cgroup,
         environ={} if isinstance(process.environ, Fault) else dict(process.environ),
@@ -120,4 +120,9 @@ def _record(process: Process) -> ProcessRecord:
 
 def _process(record: ProcessRecord) -> Process:
     either: Mapping[str, object] = {name: record.faults.get(name, getattr(record, name)) for name in _EITHER}
-    return Process(**{**record.plain, **either})  # type: ignore[arg-type]  # the record holds what _record took apart
+    plain = {name: frozenset(one) if isinstance(one, list) else one for name, one in record.plain.items()}
+    return Process(**{**plain, **either})  # type: ignore[arg-type]  # the record holds what _record took apart
+
+
+def _listed(value: int | float | str | frozenset[int]) -> int | float | str | list[int]:
+    return sorted(value) if isinstance(value, frozenset) else value
