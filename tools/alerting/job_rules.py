@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from gpumon.model.findings import CATALOGUE, CUSTOMER, OPERATOR, FindingKind
-from gpumon.notify.alerts import CLASS_ALERTS, ClassAlert
+from gpumon.notify.alerts import APPLICATION_XIDS, CLASS_ALERTS, ClassAlert
 from tools.alerting.rule import JOB, Rule, asked, own
-
-# Codes that a program causes. The split follows common practice in public reports; see docs/runbook.md.
-APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
 
 # Reasons that lie with the machine, not with the job, for a card that is waited for.
 _HELD_DOWN = 'gpumon_gpu_throttle_seconds_total{reason=~"sw_thermal|hw_thermal|hw_power_brake"}'

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from gpumon.model.findings import CATALOGUE, OPERATOR, FindingKind
-from tools.alerting.job_rules import APPLICATION_XIDS
+from gpumon.notify.alerts import APPLICATION_XIDS, HARDWARE_XIDS, RECORDED_XIDS
 from tools.alerting.rule import CARD, Rule
-
-# Codes that come from the card, its memory or its links, and those that only record a repair. As docs/runbook.md says.
-HARDWARE_XIDS = (48, 62, 64, 74, 79, 94, 95, 119, 120)
-RECORDED_XIDS = (63, 92)
 
 # Label names that gpumon uses and that targets are known to carry (Kubernetes discovery sets most of them).
 _RENAMED = (

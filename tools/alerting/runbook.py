@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpumon.model.findings import CATALOGUE, FindingKind
+from gpumon.notify.alerts import APPLICATION_XIDS, HARDWARE_XIDS, RECORDED_XIDS
 from gpumon.notify.texts import AlertText
-from tools.alerting.job_rules import APPLICATION_XIDS, job_rules
-from tools.alerting.node_rules import HARDWARE_XIDS, RECORDED_XIDS, node_rules
+from tools.alerting.job_rules import job_rules
+from tools.alerting.node_rules import node_rules
 from tools.alerting.rule import Rule
 from tools.alerting.yaml_files import texts
 
