@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpumon.config.settings import SETTINGS, Setting
 from gpumon.config.tenants import parse_rules, parse_tenants
 from gpumon.model.errors import ConfigError
-from gpumon.model.settings import SamplingSettings, Settings, TenantSettings
+from gpumon.model.settings import HistorySettings, ReportSettings, SamplingSettings, Settings, TenantSettings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,6 +37,8 @@ class Config:
     log_format: str
     settings: Settings
     token_files: Mapping[str, str]  # tenant -> file with the token that opens its jobs
+    history: HistorySettings | None = None  # None: nothing is remembered
+    report: ReportSettings = field(default_factory=ReportSettings)
     sysfs_root: str = "/sys"
     procfs_root: str = "/proc"
 
@@ -76,8 +78,24 @@ def load(file: str | None, environ: Mapping[str, str]) -> Config:
             tenants=TenantSettings(tenants=tenants, rules=rules),
         ),
         token_files=token_files,
+        history=_history(values),
+        report=ReportSettings(
+            socket=str(values["report.socket"]),
+            folder=str(values["report.folder"]),
+            servers=bool(values["report.servers"]),
+        ),
         sysfs_root=environ.get("GPUMON_SYSFS_ROOT", "/sys"),
         procfs_root=environ.get("GPUMON_PROCFS_ROOT", "/proc"),
+    )
+
+
+def _history(values: Mapping[str, object]) -> HistorySettings | None:
+    if not values["history.enabled"]:
+        return None
+    return HistorySettings(
+        folder=str(values["history.folder"]),
+        retention_s=_number(values["history.retention_days"]) * 86400.0,
+        most_bytes=int(_number(values["history.max_size_mib"])) << 20,
     )
 
 

@@ -82,6 +82,57 @@ SETTINGS: tuple[Setting, ...] = (
         "Nothing else of an environment is ever read.",
     ),
     Setting(
+        "history",
+        "enabled",
+        boolean,
+        True,
+        "Remember the runs of each workload in one SQLite file, so that runs on different card counts can be compared. "
+        "Command lines are kept as salted hashes only. false: nothing is written.",
+    ),
+    Setting(
+        "history",
+        "folder",
+        path,
+        "",
+        "Where history.sqlite lies. Empty: the service's state directory, /var/lib/gpumon. "
+        "Changes with a restart only.",
+    ),
+    Setting(
+        "history",
+        "retention_days",
+        whole(1, 3650),
+        180,
+        "How long a run is remembered, 1 to 3650 days.",
+    ),
+    Setting(
+        "history",
+        "max_size_mib",
+        whole(1, 1024),
+        64,
+        "Largest size of the file in MiB, 1 to 1024; the oldest runs go first. 64 hold more than 50,000 runs.",
+    ),
+    Setting(
+        "report",
+        "socket",
+        path,
+        "",
+        "A Unix datagram socket on which jobs may say their throughput (docs/reporting.md). Empty: none is made.",
+    ),
+    Setting(
+        "report",
+        "folder",
+        path,
+        "",
+        "A folder with text files in which jobs may say their throughput (docs/reporting.md). Empty: none is read.",
+    ),
+    Setting(
+        "report",
+        "servers",
+        boolean,
+        False,
+        "Ask the metrics page of vLLM, SGLang and TGI servers on loopback ports that a job's own process listens on.",
+    ),
+    Setting(
         "log",
         "level",
         one_of("debug", "info", "warning", "error"),
@@ -100,5 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
 SECTION_HELP: dict[str, str] = {
     "http": "Serving.",
     "sampling": "What the hardware is asked, and how much that may cost.",
+    "history": "What is remembered of earlier runs.",
+    "report": "What jobs may say of their own throughput. Everything here is off until it is switched on.",
     "log": "Logs go to standard error.",
 }

@@ -39,6 +39,29 @@ class TenantSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """What is remembered of earlier runs. The folder is "" for the service's own state directory."""
+
+    folder: str = ""
+    retention_s: float = 180 * 86400.0
+    most_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """Where jobs may say what they do. "" and False: nowhere."""
+
+    socket: str = ""
+    folder: str = ""
+    servers: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """True when there is anything to listen to."""
+        return bool(self.socket or self.folder or self.servers)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the pure part of gpumon needs to know."""
 

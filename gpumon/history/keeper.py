@@ -1,0 +1,171 @@
+"""The thread that keeps the history: what the pipeline offers is written, what is known is handed back.
+
+The pipeline never waits for the disk. Where the file cannot be written gpumon goes on with what it has read, says so
+by a finding, and tries again once a minute; what could not be written meanwhile is written then.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Store
+from gpumon.model.findings import FINDINGS_BY_NAME
+from gpumon.model.past import NOTHING, Past, Run, SetRate
+from gpumon.model.settings import HistorySettings
+from gpumon.model.verdict import Finding
+
+WRITE_S = 30.0
+AGAIN_S = 60.0
+PRUNE_S = 3600.0
+STOP_S = 5.0
+READ_ONLY = "history_read_only"
+
+Rates = Mapping[tuple[tuple[str, ...], str], SetRate]
+
+
+class Keeper:
+    """Made and started by the daemon. `past` and `findings` may be read by any thread at any time."""
+
+    def __init__(self, path: Path, limits: HistorySettings) -> None:
+        self._log = structlog.get_logger()
+        self._path = path
+        self._limits = limits
+        self._offered: tuple[Sequence[Run], Rates] = ((), {})
+        self._written: dict[tuple[str, tuple[str, ...]], Run] = {}
+        self._written_rates: dict[tuple[tuple[str, ...], str], SetRate] = {}
+        self._store: Store | None = None
+        self._problem = ""
+        self._version = -1  # of the file as others have written it
+        self._open_again_s = 0.0
+        self._prune_again_s = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self.past: Past = NOTHING
+        self.findings: tuple[Finding, ...] = ()
+
+    def start(self) -> None:
+        """Read the history now, so that the first job is compared too, and begin to write."""
+        self.turn()
+        self._thread.start()
+
+    def offer(self, runs: Sequence[Run], rates: Rates) -> None:
+        """Take what the pipeline knows now. Returns at once."""
+        self._offered = (runs, rates)
+
+    def stop(self) -> None:
+        """Write what is left and close the file; give up after a while."""
+        self._stopping.set()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(WRITE_S):
+            self.turn()
+        self.turn()
+        self._close()
+
+    def turn(self) -> None:
+        """Write and read once."""
+        now_s = time.monotonic()
+        try:
+            if self._store is None:
+                if now_s < self._open_again_s:
+                    return
+                self._open()
+            self._read()
+            self._write(now_s)
+        except HistoryError as error:
+            self._close()
+            self._open_again_s = now_s + AGAIN_S
+            self._say(str(error))
+        else:
+            self._say("")
+
+    def _open(self) -> None:
+        try:
+            self._store = Store.open(self._path, self._limits, time.time())
+        except HistoryError:
+            self._read_only()
+            raise
+        self._version = -1
+        if self._store.set_aside is not None:
+            self._log.error(
+                "the history was damaged and is begun anew",
+                damaged=str(self._store.set_aside),
+                advice="runs from before are not compared; the damaged file may be deleted",
+            )
+
+    def _read_only(self) -> None:
+        """Read what can be read of a file that cannot be written, the first time."""
+        if self.past is not NOTHING:
+            return
+        try:
+            store = Store.open_to_read(self._path)
+        except HistoryError:
+            return
+        try:
+            self.past = store.past()
+        except HistoryError:
+            return
+        finally:
+            store.close()
+
+    def _write(self, now_s: float) -> None:
+        assert self._store is not None  # opened before
+        offered_runs, offered_rates = self._offered
+        fresh = [run for run in offered_runs if self._written.get(run.key) is not run]
+        rates = [rate for key, rate in offered_rates.items() if self._is_news(key, rate)]
+        if fresh or rates:
+            self._store.write(fresh, rates)
+            self._written = {run.key: run for run in offered_runs}
+            self._written_rates = dict(offered_rates)
+            self.past = with_news(self.past, fresh, rates)
+        if now_s >= self._prune_again_s:
+            self._store.prune(self._limits, time.time())
+            self._prune_again_s = now_s + PRUNE_S
+            self._version = -1  # what was added since is as bounded as the file only when it is read anew
+
+    def _is_news(self, key: tuple[tuple[str, ...], str], rate: SetRate) -> bool:
+        """Return True for a rate better than what the file holds."""
+        if self._written_rates.get(key) is rate:
+            return False
+        known = self.past.rates.get(key)
+        return known is None or rate.bytes_per_second > known.bytes_per_second
+
+    def _read(self) -> None:
+        """Read the file where nothing was read yet, or where another process has written to it."""
+        assert self._store is not None  # opened before
+        version = self._store.changed_by_others()
+        if version != self._version:
+            self.past = self._store.past()
+            self._version = version
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _say(self, problem: str) -> None:
+        if problem == self._problem:
+            return
+        if problem:
+            self._log.warning("the history is not written", problem=problem)
+        else:
+            self._log.info("the history is written again", path=str(self._path))
+        self._problem = problem
+        self.findings = (FINDINGS_BY_NAME[READ_ONLY].found((problem,)),) if problem else ()
+
+
+def with_news(past: Past, fresh: Sequence[Run], rates: Sequence[SetRate]) -> Past:
+    """Return what is known with runs and rates that were just written."""
+    runs = dict(past.runs)
+    for run in fresh:
+        if run.workload:
+            others = tuple(known for known in runs.get(run.workload, ()) if known.key != run.key)
+            runs[run.workload] = (run, *others)[:RUNS_OF_A_WORKLOAD]
+    best = {**past.rates, **{(rate.uuids, rate.link): rate for rate in rates}}
+    return Past(runs, best)

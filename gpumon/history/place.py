@@ -1,0 +1,50 @@
+"""Where the history lies, and the salt that makes its workload names useless elsewhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpumon.model.settings import HistorySettings
+
+STATE_FOLDER = "/var/lib/gpumon"
+_SALT_BYTES = 32
+
+
+def folder_of(settings: HistorySettings, environ: Mapping[str, str]) -> Path:
+    """Return the folder: the configured one, else what the service manager gave, else the usual place."""
+    given = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(settings.folder or given or STATE_FOLDER)
+
+
+def file_in(folder: Path, *, simulated: bool = False) -> Path:
+    """Return the history's file. A simulated node has its own, so that no real job is compared with an invented one."""
+    return folder / ("history-simulated.sqlite" if simulated else "history.sqlite")
+
+
+def salt_in(folder: Path) -> str:
+    """Return the installation's salt, made at the first call.
+
+    It lies beside the history and not in it: a copy of the file alone tells nothing about command lines. Where it
+    cannot be kept, one of this process's life is returned: its own runs can still be compared.
+    """
+    path = folder / "salt"
+    try:
+        known = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        known = ""
+    if len(known) == 2 * _SALT_BYTES:
+        return known
+    made = secrets.token_hex(_SALT_BYTES)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+            stream.write(made + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:
+        return made
+    return made
