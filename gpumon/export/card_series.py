@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from gpumon.export.family import Families
-from gpumon.model.fields import FEATURES, READINGS, THROTTLE_REASONS
+from gpumon.model.fields import FEATURES, READINGS, THROTTLE_REASONS, THROTTLE_SECONDS_KEYS
 from gpumon.model.text import shown_text
 from gpumon.model.view import CardView, LinkView
 
@@ -24,6 +24,8 @@ _SETTING_REASONS = frozenset({"applications_clocks", "sync_boost", "display_cloc
 _NAMED_REASONS = frozenset(THROTTLE_REASONS.values())
 # hw_slowdown has no counter of its own: it is set together with heat or brake, which have.
 _TIMED_REASONS = ("sw_power_cap", "sw_thermal", "hw_thermal", "hw_power_brake")
+
+THROTTLE = "throttle_reasons"  # key of the reading among a tick's faults
 
 _Value: TypeAlias = Callable[[CardView], float]
 
@@ -127,13 +129,22 @@ def _add_xids(out: Families, gpu: tuple[str, str], view: CardView, dropped: Coun
 
 
 def _add_throttling(out: Families, gpu: tuple[str, str], view: CardView) -> None:
+    for reason in _TIMED_REASONS:
+        out.add("gpu_throttle_seconds_total", (*gpu, reason), _throttle_seconds(view, reason))
+    if THROTTLE in view.tick.faults:
+        return
     reasons = view.tick.throttle_reasons
     for reason in _HARD_REASONS:
         out.add("gpu_throttled", (*gpu, reason), float(reason in reasons))
     out.add("gpu_throttled", (*gpu, "setting"), float(not reasons.isdisjoint(_SETTING_REASONS)))
     out.add("gpu_throttled", (*gpu, "unknown"), float(not reasons <= _NAMED_REASONS))
-    for reason in _TIMED_REASONS:
-        out.add("gpu_throttle_seconds_total", (*gpu, reason), view.throttle_seconds_total.get(reason, math.nan))
+
+
+def _throttle_seconds(view: CardView, reason: str) -> float:
+    """Return the time under a reason; missing where neither the driver's counter nor the reasons can be read."""
+    if THROTTLE in view.tick.faults and THROTTLE_SECONDS_KEYS[reason] not in view.counters:
+        return math.nan
+    return view.throttle_seconds_total.get(reason, math.nan)
 
 
 def _judged(link: LinkView) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpumon.export.family import Families
+from gpumon.model.fault import Fault
 from gpumon.model.samples import SamplerStats
 from gpumon.model.text import shown_text
 from gpumon.model.topology import NodeFacts
@@ -17,6 +18,9 @@ from gpumon.model.view import NodeView
 MAX_SOURCES = 10
 MAX_REASONS = 16
 MAX_NODE_FINDINGS = 8
+MAX_MISSING = 12
+# Why a card goes without a reading for good. What failed once is counted in nvml_errors_total.
+_LASTING = (Fault.NOT_SUPPORTED, Fault.NO_PERMISSION)
 _PCI_DRIVERS = ("nvidia", "vfio-pci", "nouveau", "none")
 
 
@@ -41,6 +45,7 @@ def add_node(out: Families, view: NodeView, gpu_indices: Mapping[str, str], drop
         up = sum(card.tick.up for card in view.cards)
         out.add("node_gpus", ("up",), float(up))
         out.add("node_gpus", ("lost",), float(len(view.cards) - up))
+        _add_missing(out, view, dropped)
     if view.gpus_expected:
         out.add("node_gpus_expected", (), float(view.gpus_expected))
     drivers = Counter(gpu.driver for gpu in view.topology.pci_gpus)
@@ -58,6 +63,22 @@ def add_node(out: Families, view: NodeView, gpu_indices: Mapping[str, str], drop
         out.add("node_finding", (finding.finding, finding.severity, finding.audience), 1.0)
     if len(view.findings) > MAX_NODE_FINDINGS:
         dropped["findings"] += len(view.findings) - MAX_NODE_FINDINGS
+
+
+def _add_missing(out: Families, view: NodeView, dropped: Counter[str]) -> None:
+    """Add which readings cards go without: a driver that renamed a call must not take a series away in silence."""
+    missing = Counter(
+        (reading, fault.value)
+        for card in view.cards
+        if card.tick.up
+        for reading, fault in card.tick.faults.items()
+        if fault in _LASTING
+    )
+    rows = sorted(missing.items())
+    for (reading, reason), cards in rows[:MAX_MISSING]:
+        out.add("node_readings_missing", (reading, reason), float(cards))
+    if len(rows) > MAX_MISSING:
+        dropped["readings_missing"] += len(rows) - MAX_MISSING
 
 
 def add_self(

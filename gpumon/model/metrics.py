@@ -560,6 +560,13 @@ METRICS: tuple[Metric, ...] = (
         "NVML calls that failed, by reason; unsupported ones count once.",
     ),
     Metric(
+        "node_readings_missing",
+        "gauge",
+        ("reading", "reason"),
+        "",
+        "Cards that answer but do not give this reading: the card or driver cannot (not_supported), or it is not permitted (no_permission). Its series is absent for them.",
+    ),
+    Metric(
         "readings_rejected_total",
         "counter",
         ("reason",),
