@@ -24,18 +24,18 @@ FAMILIES: tuple[tuple[str, Family, float, Taste, tuple[int, ...]], ...] = (
     ("exchanging", random_jobs.exchanging, 3.2, _CONSUMER, (2, 4, 8)),
     ("tensor_parallel", random_jobs.tensor_parallel, 1.2, _CONSUMER, (2, 4, 8)),
     ("pipeline", random_jobs.pipeline, 1.0, _CONSUMER, (2, 4, 8)),
-    ("fed", random_jobs.fed, 1.8, _CONSUMER, (1, 2, 4, 8)),
+    ("fed", random_jobs.fed, 1.6, _CONSUMER, (1, 2, 4, 8)),
     ("saving", random_jobs.saving, 0.9, _CONSUMER, (2, 4, 8)),
     ("offloaded", random_jobs.offloaded, 1.0, _NO_NVLINK, (1, 2, 4, 8)),
     ("launching", random_jobs.launching, 1.0, _CONSUMER, (1, 2, 4)),
     ("generating", random_jobs.generating, 3.0, _CONSUMER, (1, 2, 4, 8)),
     ("prompting", random_jobs.prompting, 0.8, _CONSUMER, (2, 4, 8)),
     ("burning", random_jobs.burning, 0.8, _CONSUMER, (1, 2, 4)),
-    ("limited", random_jobs.limited, 3.6, _CONSUMER, (1, 2, 4, 8)),
+    ("limited", random_jobs.limited, 4.6, _CONSUMER, (1, 2, 4, 8)),
     ("hindered", random_jobs.hindered, 1.6, _CONSUMER, (4, 8)),
     ("through_the_cpu", random_jobs.through_the_cpu, 1.0, _NO_NVLINK, (2, 4)),
-    ("standing", random_jobs.standing, 2.2, _CONSUMER, (1, 2, 4, 8)),
-    ("hanging", random_jobs.hanging, 3.0, _CONSUMER, (2, 4, 8)),
+    ("standing", random_jobs.standing, 3.2, _CONSUMER, (1, 2, 4, 8)),
+    ("hanging", random_jobs.hanging, 3.6, _CONSUMER, (2, 4, 8)),
 )
 
 

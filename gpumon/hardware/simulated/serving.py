@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpumon.hardware.simulated import work
@@ -11,8 +12,8 @@ from gpumon.hardware.simulated.physics import Work
 from gpumon.hardware.simulated.timeline import Label
 from gpumon.hardware.simulated.work import Model
 
-# Tokens are generated in stretches of about this length: one token is shorter than any sensor sees.
-_DECODE_STRETCH_S = 40e-3
+# Passes shorter than this are run together as one stretch: they take turns faster than any sensor sees.
+_STRETCH_S = 40e-3
 # Launching a token's kernels and picking the next token; CUDA graphs hide most of the launches.
 _TOKEN_HOST_S = 0.4e-3
 
@@ -52,6 +53,15 @@ class _Turn:
     steps: int  # passes over the weights, each a token for every request of the batch
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some passes of the model."""
+
+    kernels: Work
+    seconds: float
+    tokens: int  # finished with it
+
+
 class Server:
     """A server's cards at work. Every rank runs `serve`; with a split by layers rank 0 drives all cards."""
 
@@ -62,26 +72,66 @@ class Server:
         self.card = job.cards[0].card
         self._next_lull_s = job.engine.now + self._about(plan.busy_seconds)
         self._turns: dict[int, _Turn] = {}
+        self._token = self._one_token()
 
     def serve(self, rank: int) -> Program:
         """Answer requests until the job ends."""
         if self.plan.split == "layers" and rank > 0:
             return
         number = 0
+        batch: list[_Piece] = []
         while self.job.goes_on(number):
             turn = self._turn(number)
-            wait_s = turn.begin_s - self.job.engine.now
-            if wait_s > 0:
-                yield from self.job.idle(rank, Label.IDLE, wait_s)
+            if turn.begin_s > self.job.engine.now:
+                yield from self._run(rank, batch)
+                yield from self.job.idle(rank, Label.IDLE, max(turn.begin_s - self.job.engine.now, 0.0))
             if self.plan.split == "layers":
                 yield from self._layers(turn)
             elif self.plan.host_share > 0:
                 yield from self._from_host_memory(rank, turn)
             else:
-                yield from self._prompt(rank, turn)
-                if not self.plan.prompts_only:
-                    yield from self._tokens(rank, turn)
+                for piece in self._pieces(turn):
+                    batch.append(piece)
+                    if sum(each.seconds for each in batch) >= _STRETCH_S:
+                        yield from self._run(rank, batch)
             number += 1
+
+    def _run(self, rank: int, batch: list[_Piece]) -> Program:
+        """Run what has come together as one stretch, and empty the list."""
+        if not batch:
+            return
+        kernels = work.blend([(piece.kernels, piece.seconds) for piece in batch])
+        seconds = sum(piece.seconds for piece in batch)
+        tokens = sum(piece.tokens for piece in batch)
+        batch.clear()
+        yield self.job.kernel(rank, kernels, seconds)
+        if self.job.size > 1:
+            yield self.group.barrier(rank)
+        self._made(rank, tokens)
+
+    def _pieces(self, turn: _Turn) -> Iterator[_Piece]:
+        """Yield a turn's passes over the prompt, then its tokens, none much longer than a stretch."""
+        plan, job = self.plan, self.job
+        left = turn.prompt_tokens
+        while left > 0:
+            chunk = min(plan.prompt_chunk, left)
+            left -= chunk
+            seconds = work.prefill_seconds(self.card, plan.model, chunk, job.size)
+            kernels = work.prefill()
+            if job.size > 1:
+                layers = plan.model.layers
+                sent = 2 * layers * chunk * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
+                kernels, seconds = self.group.interleaved([(kernels, seconds)], sent, 2 * layers)
+            yield _Piece(kernels, seconds, chunk if plan.prompts_only else 0)
+        if plan.prompts_only:
+            return
+        token, token_s = self._token
+        left = turn.steps
+        stretch = max(1, round(_STRETCH_S / token_s))
+        while left > 0:
+            count = min(stretch, left)
+            left -= count
+            yield _Piece(token, count * token_s, count * plan.batch)
 
     def _turn(self, number: int) -> _Turn:
         """Return a turn, the same for all ranks: who comes first draws it."""
@@ -110,38 +160,7 @@ class Server:
         if rank == 0:
             self.job.log.samples += tokens
 
-    def _prompt(self, rank: int, turn: _Turn) -> Program:
-        plan, job = self.plan, self.job
-        left = turn.prompt_tokens
-        while left > 0:
-            chunk = min(plan.prompt_chunk, left)
-            left -= chunk
-            seconds = work.prefill_seconds(self.card, plan.model, chunk, job.size)
-            kernels = work.prefill()
-            if job.size > 1:
-                layers = plan.model.layers
-                sent = 2 * layers * chunk * plan.model.hidden * 2 * 2 * (job.size - 1) / job.size
-                kernels, seconds = self.group.interleaved([(kernels, seconds)], sent, 2 * layers)
-            yield job.kernel(rank, kernels, seconds)
-            if job.size > 1:
-                yield self.group.barrier(rank)
-            if plan.prompts_only:
-                self._made(rank, chunk)
-
-    def _tokens(self, rank: int, turn: _Turn) -> Program:
-        plan, job = self.plan, self.job
-        token, token_s = self._token()
-        left = turn.steps
-        stretch = max(1, round(_DECODE_STRETCH_S / token_s))
-        while left > 0:
-            count = min(stretch, left)
-            left -= count
-            yield job.kernel(rank, token, count * token_s)
-            if job.size > 1:
-                yield self.group.barrier(rank)
-            self._made(rank, count * plan.batch)
-
-    def _token(self) -> tuple[Work, float]:
+    def _one_token(self) -> tuple[Work, float]:
         """Return what one token does to a card, as one blended work, and how long it takes."""
         plan, job = self.plan, self.job
         cache = plan.batch * plan.context_tokens * plan.model.cache_bytes_per_token()
@@ -171,7 +190,7 @@ class Server:
         share = memory_s / job.size / token_s
         passing = work.blend([(work.streaming(self.card), share), (_standing_still(), 1.0 - share)])
         left = turn.steps
-        stretch = max(1, round(_DECODE_STRETCH_S / token_s))
+        stretch = max(1, round(_STRETCH_S / token_s))
         while left > 0:
             count = min(stretch, left)
             left -= count
