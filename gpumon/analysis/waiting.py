@@ -161,10 +161,22 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
     usual = _median([work[card.uuid] for card in others])
     # What the next slowest card would cost anyway is not the worst one's fault.
     cost = work[worst.uuid] - max(usual, work[others[-1].uuid] - SLOWER / 2)
-    waits = _median([1.0 - (0.0 if math.isnan(card.gap) else card.gap) - work[card.uuid] for card in others])
-    if cost < SLOWER or waits < cost:
+    # Only waiting with a quiet link is waiting for that card: while bytes move, everybody waits for the link.
+    cost = min(cost, _median([_quiet_wait(card, work[card.uuid]) for card in others]))
+    if cost < SLOWER:
         return None
     return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
+
+
+def _quiet_wait(card: CardEvidence, work: float) -> float:
+    """Return the share of time in which a kernel is resident, does not work, and the link is quiet."""
+    gap = 0.0 if math.isnan(card.gap) else card.gap
+    exposed = sum(card.pcie.busy) / 2 if card.pcie.known and not card.pcie.quiet else 0.0
+    test, levels = card.overlap, card.levels
+    if test.valid and levels is not None:
+        low, high = _middle(levels.waiting), _middle(levels.computing)
+        exposed *= 1.0 - min(1.0, max(0.0, (test.watts_busy - low) / max(high - low, 1e-9)))
+    return max(0.0, 1.0 - gap - work - exposed)
 
 
 def _narrower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | None:
