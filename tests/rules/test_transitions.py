@@ -16,6 +16,7 @@ TRANSITIONS = int(os.environ.get("TRANSITIONS", "200"))
 BATCH = 100
 
 
+@pytest.mark.timeout(3600)  # the soak takes a quarter of an hour on two cores
 def test_no_healthy_transition_reaches_a_customer(promtool: str, tmp_path: Path) -> None:
     """Start, end, resize, checkpoint, evaluation, lull, restarts and missed scrapes raise no customer's alert."""
     for first in range(0, TRANSITIONS, BATCH):
