@@ -138,7 +138,7 @@ class Daemon:
         self._tell_hidden()
         self._log.info("gpumon serves", address=self._config.listen, port=port, control=str(control.path or "none"))
         try:
-            self._loop(timers)
+            code = self._loop(timers)
         finally:
             service_manager.notify("STOPPING=1")
             timers.stop()
@@ -148,9 +148,10 @@ class Daemon:
             if self._recording is not None:
                 self._recording.close()
         self._log.info("gpumon stopped")
-        return 0
+        return code
 
-    def _loop(self, timers: Timers) -> None:
+    def _loop(self, timers: Timers) -> int:
+        """Judge ticks until told to stop; return the exit code."""
         ready = False
         while not self._stopping:
             tick = self._sampler.next_tick()
@@ -167,6 +168,21 @@ class Daemon:
             if self._reloading:
                 self._reloading = False
                 self._apply_reload()
+            if self._has_failed(tick):
+                return 1
+        return 0
+
+    def _has_failed(self, tick: Tick) -> bool:
+        """Return whether gpumon was told to end when the driver cannot be opened, and it cannot."""
+        most = self._config.settings.sampling.exit_after_failures
+        if not 0 < most <= self._sampler.failed_tries:
+            return False
+        self._log.error(
+            "the driver cannot be opened: gpumon ends, as sampling.exit_after_failures says",
+            tries=most,
+            reason=tick.nvml_fault.value if tick.nvml_fault else "",
+        )
+        return True
 
     def _judge(self, tick: Tick) -> None:
         if self._recording is not None:

@@ -74,6 +74,8 @@ def load(file: str | None, environ: Mapping[str, str]) -> Config:
                 cpu_budget_ratio=_number(values["sampling.cpu_budget_ratio"]),
                 expected_gpus=int(_number(values["sampling.expected_gpus"])),
                 environ=bool(values["sampling.environ"]),
+                driver=bool(values["sampling.driver"]),
+                exit_after_failures=int(_number(values["sampling.exit_after_failures"])),
             ),
             tenants=TenantSettings(tenants=tenants, rules=rules),
         ),

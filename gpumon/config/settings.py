@@ -82,6 +82,23 @@ SETTINGS: tuple[Setting, ...] = (
         "Nothing else of an environment is ever read.",
     ),
     Setting(
+        "sampling",
+        "driver",
+        boolean,
+        True,
+        "Use the NVIDIA driver. false: its library is not loaded and no device file is opened until this is true again "
+        "(SIGHUP), as after a `gpumon release` without end; host and PCI devices are still watched.",
+    ),
+    Setting(
+        "sampling",
+        "exit_after_failures",
+        whole(0, 10_000),
+        0,
+        "End with exit code 1 after so many tries in a row that could not open the driver, 0 to 10000; a try a second "
+        "at first, then one every 3 s. For containers that must be recreated to get their cards back. "
+        "0: wait for the driver for ever.",
+    ),
+    Setting(
         "history",
         "enabled",
         boolean,

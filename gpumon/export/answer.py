@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,11 +11,15 @@ from gpumon.export.request import Request, accepts_gzip, prefers_openmetrics
 from gpumon.export.scope import Scope
 from gpumon.export.text import OPENMETRICS_TYPE, TEXT_TYPE
 from gpumon.model.document import Document
+from gpumon.model.fault import Fault
 from gpumon.model.view import NodeView
 
 FRESH_S = 5.0  # CONTRACT: a tick older than this is not shown as the present
+# Cards count as gone after 2.5 s without an answer; a driver reload and a hiccup of all cards at once take less than this.
+SILENT_S = 8.0
 START_S = 60.0  # before the first tick: initialising NVML on a node without persistence takes several seconds a card
 
+_NO_ILLNESS = (Fault.DRIVER_NOT_LOADED.value, Fault.RELEASED.value)
 _PLAIN = "text/plain; charset=utf-8"
 _GZIP_FROM_BYTES = 1024  # below, headers weigh as much as what is saved
 
@@ -58,8 +63,8 @@ def answer(request: Request, scope: Scope | None, published: Published, now_s: f
     if request.method not in {"GET", "HEAD"}:
         return plain(405, "only GET and HEAD", {"Allow": "GET, HEAD"})
     if path == "/-/healthy":
-        limit_s = START_S if published.view is None else FRESH_S
-        return plain(200, "healthy") if age_s <= limit_s else plain(503, f"no tick for {age_s:.0f} s")
+        illness = _illness(published, age_s)
+        return plain(503, illness) if illness else plain(200, "healthy")
     if path == "/-/ready":
         return plain(503, "no tick yet") if published.view is None else plain(200, "ready")
     if path == "/metrics":
@@ -72,6 +77,22 @@ def answer(request: Request, scope: Scope | None, published: Published, now_s: f
             return plain(503, f"no tick for {age_s:.0f} s")
         document = made
     return _negotiated(request, published, document.body, document.content_type, document.headers)
+
+
+def _illness(published: Published, age_s: float) -> str:
+    """Return what keeps gpumon from watching, "" when nothing does.
+
+    A driver that is not loaded is waited for, and one that was let go of is left alone: neither is an illness. One
+    card of several that does not answer is that card's, not gpumon's.
+    """
+    view = published.view
+    if age_s > (START_S if view is None else FRESH_S):
+        return f"no tick for {age_s:.0f} s"
+    if view is None or not view.cards or view.nvml_fault in _NO_ILLNESS:
+        return ""
+    answers = [card.tick.last_sample_s for card in view.cards if not math.isnan(card.tick.last_sample_s)]
+    silent_s = view.mono_s - max(answers) if answers else float(view.seq)  # a tick a second since the start
+    return f"no card has answered for {silent_s:.0f} s" if silent_s > SILENT_S else ""
 
 
 def plain(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Answer:

@@ -14,6 +14,7 @@ class Fault(str, Enum):
     LOST = "lost"  # the card fell off the bus
     RESET_REQUIRED = "reset_required"  # the card answers nothing until it is reset
     DRIVER_NOT_LOADED = "driver_not_loaded"  # no library, no module, or NVML shut down
+    RELEASED = "released"  # gpumon lets go of the driver, or was told never to touch it
     VERSION_MISMATCH = "version_mismatch"  # user-space driver replaced under a loaded module
     TIMEOUT = "timeout"  # the call has not come back in its time
     STALE = "stale"  # the newest value is too old to stand for now

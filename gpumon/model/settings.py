@@ -15,6 +15,8 @@ class SamplingSettings:
     cpu_budget_ratio: float = 0.03  # of one core
     expected_gpus: int = 0  # 0: the most ever seen
     environ: bool = True  # read allow-listed variables where permitted
+    driver: bool = True  # False: the driver's library is never loaded, no device file opened
+    exit_after_failures: int = 0  # failed tries in a row to open the driver that end the daemon; 0: it waits
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,21 +19,30 @@ _EAGER_PERIOD_S = 1.0
 _PATIENT_PERIOD_S = 3.0
 
 
+# What the log adds to a reason that a person can do something about.
+HINTS = {
+    Fault.UNKNOWN: "In a container this follows a systemctl daemon-reload on the host, which takes the device rules "
+    "away: recreate the container.",
+    Fault.NO_PERMISSION: "The device files /dev/nvidia* are closed to this user or control group.",
+    Fault.VERSION_MISMATCH: "The driver's library was replaced under the loaded module: reload it, or reboot.",
+}
+
+
 class Retry:
     """When to try again. One success forgets all failures."""
 
     def __init__(self) -> None:
         self.due_s = float("-inf")
-        self._failures = 0
+        self.failures = 0  # since the last success
 
     def failed(self, now_s: float) -> None:
         """Set the next try."""
-        self._failures += 1
-        self.due_s = now_s + (_EAGER_PERIOD_S if self._failures <= _EAGER_TRIES else _PATIENT_PERIOD_S)
+        self.failures += 1
+        self.due_s = now_s + (_EAGER_PERIOD_S if self.failures <= _EAGER_TRIES else _PATIENT_PERIOD_S)
 
     def succeeded(self) -> None:
         """Start over."""
-        self._failures = 0
+        self.failures = 0
         self.due_s = float("-inf")
 
 

@@ -24,7 +24,7 @@ from gpumon.sampling.budget import windows_overlap
 from gpumon.sampling.card_threads import CardThreads
 from gpumon.sampling.clocks import RealClock
 from gpumon.sampling.host_poller import HostPoller
-from gpumon.sampling.opening import Retry, open_session
+from gpumon.sampling.opening import HINTS, Retry, open_session
 from gpumon.sampling.roster import Roster
 from gpumon.sampling.session import Driving, Session
 from gpumon.sampling.tick_builder import TickBuilder
@@ -116,9 +116,10 @@ class Sampler:
         return self._closed.wait(_DRAIN_S + 0.2)
 
     def configure(self, settings: SamplingSettings) -> None:
-        """Take changed settings: the host's at once, those of the cards when the driver is opened next."""
+        """Take changed settings: the host's and whether to use the driver at once, the cards' when it is opened next."""
         self._settings = settings
         self._host.process_interval_s = settings.process_interval_s
+        self._nudge.set()
 
     def refresh_topology(self) -> None:
         """Read the PCI tree and gpumon's standing again. For a slow timer; blocks on sysfs."""
@@ -127,6 +128,11 @@ class Sampler:
             self._topology = topology
         if facts != self._facts:
             self._facts = facts
+
+    @property
+    def failed_tries(self) -> int:
+        """How many tries to open the driver have failed since one succeeded."""
+        return self._retry.failures
 
     def stop(self) -> None:
         """Drain every thread and close the driver, within 2 s. A call that hangs is left behind and not closed upon."""
@@ -168,10 +174,10 @@ class Sampler:
 
     def _step(self, now_s: float) -> None:
         """Open, watch, let go or take up again, whichever is due."""
-        released = now_s < self._released_until_s
+        released = self._is_released(now_s)
         if self._open is None:
             if released:
-                self._fault = Fault.DRIVER_NOT_LOADED
+                self._fault = Fault.RELEASED
                 self._closed.set()
             elif now_s >= self._retry.due_s:
                 self._try_open()
@@ -181,11 +187,11 @@ class Sampler:
             # Let go of before, but a call hung. Closed when it came back; taken up again without its card otherwise.
             if not threads.any_alive():
                 self._close()
-            elif now_s >= self._resume_s:
+            elif now_s >= self._resume_s and not released:
                 self._run(session, threads)
             return
         if released:
-            self._fault = Fault.DRIVER_NOT_LOADED
+            self._fault = Fault.RELEASED
             self._back = "reinit"
             self._resume_s = self._released_until_s
             self._let_go(self._open)
@@ -202,6 +208,9 @@ class Sampler:
             return
         threads.start_missing()
 
+    def _is_released(self, now_s: float) -> bool:
+        return now_s < self._released_until_s or not self._settings.driver
+
     def _try_open(self) -> None:
         session = open_session(
             self._node,
@@ -213,7 +222,7 @@ class Sampler:
         )
         if isinstance(session, Fault):
             if session is not self._fault:
-                self._log.warning("no driver", reason=session.value)
+                self._log.warning("no driver", reason=session.value, hint=HINTS.get(session))
             self._fault = session
             self._back = "driver_back"
             self._retry.failed(time.monotonic())
@@ -258,7 +267,7 @@ class Sampler:
         self._node.close()
         self._builder.session_over(self._open[0])
         self._open = None
-        if time.monotonic() < self._released_until_s:
+        if self._is_released(time.monotonic()):
             self._closed.set()
 
     def _read_xids(self, clock: RealClock) -> None:

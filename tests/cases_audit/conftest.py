@@ -31,6 +31,6 @@ def watch(standin: Standin, node: NvmlNode, tree: Tree) -> Callable[..., Watched
 
     def begin(settings: Settings | None = None) -> Watched:
         standin.apply("set * GetSamples !3")
-        return Watched(node, ProcfsHost(procfs_root=tree.proc, sysfs_root=tree.sys), settings or Settings())
+        return Watched(node, ProcfsHost(procfs_root=tree.proc, sysfs_root=tree.sys), settings)
 
     return begin

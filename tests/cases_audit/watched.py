@@ -57,7 +57,8 @@ class Page:
 class Watched:
     """Ticks of a node, judged and published as the daemon does."""
 
-    def __init__(self, node: NodeReader, host: HostReader, settings: Settings) -> None:
+    def __init__(self, node: NodeReader, host: HostReader, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
         self._ticks = simulated_time.ticks(node, host, settings.sampling, _FOR_EVER_S)
         self._settings = settings
         self._state = initial_state()
