@@ -61,12 +61,12 @@ def test_tensor_parallel_bytes() -> None:
 
 
 def test_pipeline_passes_boundaries_only() -> None:
-    """Inner stages receive two boundaries a micro-batch, the ends one."""
-    plan = Training(work.BERT_LARGE, "pp", micro_batch=4, sequence=512, accumulation=8)
-    boundary = 8 * 4 * 512 * work.BERT_LARGE.hidden * 2
+    """Inner stages receive two boundaries a micro-batch, the ends one, and every card a little from its launches."""
+    plan = Training(work.BERT_LARGE, "pp", micro_batch=64, sequence=512, accumulation=8)
+    boundary = 8 * 64 * 512 * work.BERT_LARGE.hidden * 2
     received = _received_per_step(plan)
     for card, boundaries in zip(received, (1, 2, 2, 1), strict=True):
-        assert card == pytest.approx(boundaries * boundary, rel=0.05)
+        assert card == pytest.approx(boundaries * boundary, rel=0.1)
 
 
 def test_offload_moves_as_much_each_way_in_turn() -> None:

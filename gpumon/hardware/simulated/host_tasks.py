@@ -20,6 +20,7 @@ class Loader:
     batch_seconds: float  # CPU time to make one batch for one rank
     workers: int = 4  # processes of each rank
     batch_bytes: float = 4e6  # read from disk for it
+    card_bytes: float = 0.0  # copied to the card: images are unpacked, text is next to nothing
     spread: float = 0.15
 
 
@@ -66,6 +67,7 @@ class InputFeed:
         if loader.workers == 0:
             job.disk_read.add(now, now + seconds, loader.batch_bytes)
             yield from job.idle(rank, Label.INPUT, seconds)
+            self._copy(rank)
             return
         free, taken = self._free_s[rank], self._taken_s[rank]
         # A worker begins a batch when it is free and a place in the queue is: one was taken that many batches ago.
@@ -75,8 +77,14 @@ class InputFeed:
         job.loader_cpu.add(begun, ready, seconds)
         job.disk_read.add(begun, ready, loader.batch_bytes)
         if ready > now:
-            yield from job.idle(rank, Label.INPUT, ready - now)
+            yield from job.idle(rank, Label.INPUT, ready - now, cpu_share=-0.95)
         taken.append(job.engine.now)
+        self._copy(rank)
+
+    def _copy(self, rank: int) -> None:
+        """Send the batch to the card; from pinned memory this runs beside the kernels."""
+        if self._loader is not None and self._loader.card_bytes > 0:
+            self._job.copy(rank, True, self._loader.card_bytes, Label.INPUT)
 
 
 def save(job: Job, rank: int, checkpoint: Checkpoint) -> Program:
@@ -89,7 +97,7 @@ def save(job: Job, rank: int, checkpoint: Checkpoint) -> Program:
     yield job.copy(rank, False, size, Label.CHECKPOINT, pinned=False)
     seconds = size / rate
     job.disk_write.add(job.engine.now, job.engine.now + seconds, size)
-    yield from job.idle(rank, Label.CHECKPOINT, seconds * job.spread(), cpu_share=0.1)
+    yield from job.idle(rank, Label.CHECKPOINT, seconds * job.spread(), cpu_share=-0.5)
 
 
 def evaluate(job: Job, rank: int, evaluation: Evaluation, kernels: Work) -> Program:

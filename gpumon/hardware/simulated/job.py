@@ -135,7 +135,11 @@ class Job:
         return self.cards[rank].run(kernels, seconds * self.spread())
 
     def idle(self, rank: int, label: Label, seconds: float, cpu_share: float = 0.0) -> Program:
-        """Leave a rank's card without work for a time, its process busy on `cpu_share` more cores than usual."""
+        """Leave a rank's card without work for a time.
+
+        Args:
+            cpu_share: how many more cores than usual its process keeps busy; -1: it sleeps instead of spinning.
+        """
         now = self.engine.now
         if cpu_share:
             self.rank_cpu[rank].add(now, now + seconds, cpu_share * seconds)

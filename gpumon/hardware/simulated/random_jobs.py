@@ -112,7 +112,13 @@ def fed(draw: Draw) -> Drawn:
     waits = workers > 0
     # With no worker the batch is made between two steps and adds to them; with workers only what is too slow shows.
     batch_s *= 2.0 if waits else 1.0
-    loader = Loader(batch_s, workers, batch_bytes=rng.uniform(2e6, 60e6), spread=rng.uniform(0.05, 0.3))
+    loader = Loader(
+        batch_s,
+        workers,
+        batch_bytes=rng.uniform(2e6, 60e6),
+        card_bytes=rng.choice((0.0, rng.uniform(5e6, 150e6))),
+        spread=rng.uniform(0.05, 0.3),
+    )
     return Drawn(replace(plan, loader=loader), {}, seconds=max(75.0, 40 * step_s))
 
 

@@ -84,7 +84,7 @@ class Server:
             turn = self._turn(number)
             if turn.begin_s > self.job.engine.now:
                 yield from self._run(rank, batch)
-                yield from self.job.idle(rank, Label.IDLE, max(turn.begin_s - self.job.engine.now, 0.0))
+                yield from self.job.idle(rank, Label.IDLE, max(turn.begin_s - self.job.engine.now, 0.0), -0.9)
             if self.plan.split == "layers":
                 yield from self._layers(turn)
             elif self.plan.host_share > 0:

@@ -90,7 +90,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 micro_batch=256,
                 sequence=196,
                 micro_seconds=0.18,
-                loader=Loader(batch_seconds=2.4, workers=4, batch_bytes=28e6),
+                loader=Loader(batch_seconds=2.4, workers=4, batch_bytes=28e6, card_bytes=77e6),
             ),
         ),
         "host/input",
