@@ -24,6 +24,8 @@ from gpumon.app import service_manager
 from gpumon.app.control import ControlSocket
 from gpumon.app.hidden import hidden
 from gpumon.app.log import dropped_lines
+from gpumon.app.remembering import Remembering
+from gpumon.app.telling import Telling
 from gpumon.app.timers import Timers
 from gpumon.config import Config
 from gpumon.export.access import Access, Handshake, read_tokens
@@ -84,6 +86,8 @@ class Daemon:
         self._control_paths = control
         self._recording = recording
         self._state = initial_state()
+        self._remembering = Remembering(config, simulated=sources.node.facts().simulated)
+        self._telling = Telling(config, simulated=sources.node.facts().simulated)
         self._publisher = Publisher(config.settings.max_jobs)
         self._published: Published = self._publisher.before_first_tick(time.monotonic())
         self._sampler = Sampler(sources.node, sources.host, config.settings.sampling)
@@ -133,6 +137,8 @@ class Daemon:
         )
         control = ControlSocket(self._control_paths, self._command)
         port = self._server.start()
+        self._remembering.start()
+        self._telling.start()
         self._sampler.start()
         timers.start()
         self._tell_hidden()
@@ -145,6 +151,8 @@ class Daemon:
             control.close()
             self._sampler.stop()
             self._server.stop()
+            self._remembering.stop()
+            self._telling.stop()
             if self._recording is not None:
                 self._recording.close()
         self._log.info("gpumon stopped")
@@ -185,15 +193,19 @@ class Daemon:
         return True
 
     def _judge(self, tick: Tick) -> None:
+        tick = self._remembering.heard(tick)
         if self._recording is not None:
             tick = self._recording.write(tick)
         start_s = time.thread_time()
         try:
-            self._state = step(self._state, tick, self._config.settings)
+            settings = self._remembering.salted(self._config.settings)
+            self._state = step(self._state, tick, settings, self._remembering.past)
             view = self._state.view
             assert view is not None  # every step makes one
-            view = replace(view, analysis_seconds=time.thread_time() - start_s)
-            self._published = self._publisher.publish(view, {})
+            view = replace(self._remembering.shown(view), analysis_seconds=time.thread_time() - start_s)
+            self._remembering.offer(self._state)
+            self._telling.observe(view)
+            self._published = self._publisher.publish(view, self._telling.counts())
             self._recent.append(view)
         except Exception as error:  # noqa: BLE001 - edge: a fault in one tick must not end the watching; the page goes stale and says so
             if repr(error) != self._failed:
@@ -242,6 +254,7 @@ class Daemon:
             elif web.tls is not None:
                 self._tls = Handshake(web.tls)
             self._config, self._access = config, access
+            self._telling.configure(config)
             self._sampler.configure(config.settings.sampling)
             self._log.info("configuration reloaded", source=config.source)
         service_manager.notify("READY=1")

@@ -49,8 +49,7 @@ class Keeper:
         self.findings: tuple[Finding, ...] = ()
 
     def start(self) -> None:
-        """Read the history now, so that the first job is compared too, and begin to write."""
-        self.turn()
+        """Begin to read and to write."""
         self._thread.start()
 
     def offer(self, runs: Sequence[Run], rates: Rates) -> None:
@@ -63,6 +62,7 @@ class Keeper:
         self._thread.join(STOP_S)
 
     def _run(self) -> None:
+        self.turn()
         while not self._stopping.wait(WRITE_S):
             self.turn()
         self.turn()

@@ -15,8 +15,16 @@ _SALT_BYTES = 32
 
 def folder_of(settings: HistorySettings, environ: Mapping[str, str]) -> Path:
     """Return the folder: the configured one, else what the service manager gave, else the usual place."""
-    given = environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    return Path(settings.folder or given or STATE_FOLDER)
+    return Path(_given(settings, environ) or STATE_FOLDER)
+
+
+def has_folder(settings: HistorySettings, environ: Mapping[str, str]) -> bool:
+    """Return True where somebody has said which folder it is."""
+    return bool(_given(settings, environ))
+
+
+def _given(settings: HistorySettings, environ: Mapping[str, str]) -> str:
+    return settings.folder or environ.get("STATE_DIRECTORY", "").partition(":")[0]
 
 
 def file_in(folder: Path, *, simulated: bool = False) -> Path:

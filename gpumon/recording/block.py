@@ -17,6 +17,7 @@ import numpy as np
 from gpumon.model.card import Card, LinkSource, PowerKind
 from gpumon.model.fault import Fault
 from gpumon.model.process import HostSample, ProcessTable
+from gpumon.model.report import Report
 from gpumon.model.samples import CardTick, Event, Floats, GpuProcess, LinkSlots, SamplerStats, Series, Tick
 from gpumon.model.topology import NodeFacts, Topology
 from gpumon.recording.columns import pack, unpack
@@ -84,6 +85,7 @@ class Block(msgspec.Struct, array_like=True):
     host: dict[str, bytes]
     aer: Changes[dict[str, dict[str, float]]]
     events: Changes[tuple[Event, ...]]
+    reports: Changes[tuple[Report, ...]] = []  # recordings made before jobs could report have none
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -110,6 +112,7 @@ def encode(ticks: Sequence[Tick]) -> bytes:
         },
         aer=_changes({uuid: dict(kinds) for uuid, kinds in tick.host.aer_errors.items()} for tick in ticks),
         events=[(n, tick.events) for n, tick in enumerate(ticks) if tick.events],
+        reports=[(n, tick.reports) for n, tick in enumerate(ticks) if tick.reports],
     )
     return lzma.compress(_ENCODER.encode(block), format=lzma.FORMAT_RAW, filters=_FILTERS)
 
@@ -131,7 +134,7 @@ def decode(data: bytes) -> Iterator[Tick]:
     host = {name: HOST_STEPS[name].decode(unpack(column)) for name, column in block.host.items()}
     aer, faults = _Held(block.aer, {}), _Held(block.nvml_fault, None)
     tables = _Held([(n, from_record(record)) for n, record in block.tables], ProcessTable())
-    events = dict(block.events)
+    events, reports = dict(block.events), dict(block.reports)
     for n in range(count):
         yield Tick(
             seq=int(seq[n]),
@@ -146,6 +149,7 @@ def decode(data: bytes) -> Iterator[Tick]:
             processes=tables.at(n),
             host=HostSample(**{name: float(column[n]) for name, column in host.items()}, aer_errors=aer.at(n)),
             events=events.get(n, ()),
+            reports=reports.get(n, ()),
             sampler=SamplerStats(),
         )
 

@@ -82,7 +82,12 @@ def running(folder: Path, *args: str, **environ: str) -> Iterator[Running]:
     process = subprocess.Popen(
         [sys.executable, "-m", "gpumon", "run", "--listen", "127.0.0.1:0", *args],
         cwd=PROJECT,
-        env={**os.environ, "GPUMON_CONTROL": str(folder / "control"), **environ},
+        env={
+            **os.environ,
+            "GPUMON_CONTROL": str(folder / "control"),
+            "STATE_DIRECTORY": str(folder / "state"),
+            **environ,
+        },
         stderr=subprocess.PIPE,
     )
     daemon = Running(process)
