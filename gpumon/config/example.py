@@ -30,6 +30,22 @@ _TENANTS = """\
 # cgroup = "machine-acme"                    # regular expression, searched in the control group's path
 """
 
+_TARGETS = """\
+# Notifications: one table for each robot, address or hook. A tenant's messages go to its own targets alone; those of
+# tenants without one, and all about cards and node, go to the operator's.
+#
+# [[notify.target]]
+# tenant = "acme"                            # or owner = "operator"
+# kind = "dingtalk"                          # webhook, dingtalk, feishu, wecom, apprise (needs the extra "notify")
+# url_file = "/etc/gpumon/acme.robot"        # or url_env = "ACME_ROBOT": addresses are secrets
+# signature_file = "/etc/gpumon/acme.sign"   # or signature_env; dingtalk and feishu
+# keyword = "GPU"                            # dingtalk: the robot's keyword
+# language = "zh"                            # en or zh; en
+# quiet = "22:00-07:30"                      # only what is critical is sent then
+# timezone = "Asia/Shanghai"
+# most_per_hour = 20                         # 1 to 600
+"""
+
 
 def example_toml() -> str:
     """Return the commented example configuration."""
@@ -41,7 +57,7 @@ def example_toml() -> str:
                 lines += [f"# {line}" for line in textwrap.wrap(setting.help, 116)]
                 lines += [f"# {setting.variable}", f"{setting.key} = {_toml(setting.default)}", ""]
         parts.append("\n".join(lines))
-    return "\n".join([*parts, _TENANTS])
+    return "\n".join([*parts, _TENANTS, _TARGETS])
 
 
 def _toml(value: object) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpumon.config.notify_targets import parse_targets
 from gpumon.config.settings import SETTINGS, Setting
 from gpumon.config.tenants import parse_rules, parse_tenants
 from gpumon.model.errors import ConfigError
 from gpumon.model.settings import HistorySettings, ReportSettings, SamplingSettings, Settings, TenantSettings
+from gpumon.notify.target import NotifySettings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,6 +26,7 @@ DEFAULT_PATH = "/etc/gpumon/gpumon.toml"
 OTHER_VARIABLES = ("GPUMON_CONFIG", "GPUMON_CONTROL", "GPUMON_SYSFS_ROOT", "GPUMON_PROCFS_ROOT")
 
 _TABLES = ("tenant", "rule")
+_SUBTABLES = {"notify": ("target",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Config:
     token_files: Mapping[str, str]  # tenant -> file with the token that opens its jobs
     history: HistorySettings | None = None  # None: nothing is remembered
     report: ReportSettings = field(default_factory=ReportSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
     sysfs_root: str = "/sys"
     procfs_root: str = "/proc"
 
@@ -59,6 +63,9 @@ def load(file: str | None, environ: Mapping[str, str]) -> Config:
     problems += _unknown_variables(environ)
     tenants, token_files = parse_tenants(document.get("tenant", []), path, problems)
     rules = parse_rules(document.get("rule", []), tenants, path, problems)
+    notify = document.get("notify")
+    raw_targets = notify.get("target", []) if isinstance(notify, dict) else []
+    targets = parse_targets(raw_targets, tenants, path, problems)
     if problems:
         raise ConfigError(tuple(problems))
     return Config(
@@ -85,6 +92,11 @@ def load(file: str | None, environ: Mapping[str, str]) -> Config:
             socket=str(values["report.socket"]),
             folder=str(values["report.folder"]),
             servers=bool(values["report.servers"]),
+        ),
+        notify=NotifySettings(
+            targets=targets,
+            folder=str(values["notify.folder"]),
+            repeat_s=_number(values["notify.repeat"]),
         ),
         sysfs_root=environ.get("GPUMON_SYSFS_ROOT", "/sys"),
         procfs_root=environ.get("GPUMON_PROCFS_ROOT", "/proc"),
@@ -142,20 +154,20 @@ def _parse(setting: Setting, raw: object, place: str, problems: list[str]) -> ob
 
 
 def _unknown(document: Mapping[str, object], path: str) -> Iterable[str]:
-    sections: dict[str, list[str]] = {}
+    known: dict[str, list[str]] = {}
     for setting in SETTINGS:
-        sections.setdefault(setting.section, []).append(setting.key)
+        known.setdefault(setting.section, list(_SUBTABLES.get(setting.section, ()))).append(setting.key)
     for name, content in document.items():
         if name in _TABLES:
             continue
-        if name not in sections:
-            yield f"{path}: {name} is unknown{suggestion(name, [*sections, *_TABLES])}"
+        if name not in known:
+            yield f"{path}: {name} is unknown{suggestion(name, [*known, *_TABLES])}"
         elif not isinstance(content, dict):
             yield f"{path}: {name} = {show(content)} must be a table: write [{name}] and its settings below"
         else:
             for key in content:
-                if key not in sections[name]:
-                    yield f"{path}: {name}.{key} is unknown{suggestion(key, sections[name])}"
+                if key not in known[name]:
+                    yield f"{path}: {name}.{key} is unknown{suggestion(key, known[name])}"
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterable[str]:

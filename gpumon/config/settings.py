@@ -150,6 +150,21 @@ SETTINGS: tuple[Setting, ...] = (
         "Ask the metrics page of vLLM, SGLang and TGI servers on loopback ports that a job's own process listens on.",
     ),
     Setting(
+        "notify",
+        "folder",
+        path,
+        "",
+        "Where notify.json lies: what was told, and messages that still wait. Empty: the service's state directory, "
+        "/var/lib/gpumon.",
+    ),
+    Setting(
+        "notify",
+        "repeat",
+        duration(3600.0, 30 * 86400.0),
+        "24h",
+        "An alert that still holds after this time is told again, 1h to 720h.",
+    ),
+    Setting(
         "log",
         "level",
         one_of("debug", "info", "warning", "error"),
@@ -170,5 +185,6 @@ SECTION_HELP: dict[str, str] = {
     "sampling": "What the hardware is asked, and how much that may cost.",
     "history": "What is remembered of earlier runs.",
     "report": "What jobs may say of their own throughput. Everything here is off until it is switched on.",
+    "notify": "Messages without any other service; where to is told by [[notify.target]], at the end of this file.",
     "log": "Logs go to standard error.",
 }

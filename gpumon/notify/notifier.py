@@ -40,7 +40,7 @@ class Notifier:
     def __init__(
         self,
         targets: tuple[Target, ...],
-        folder: Path,
+        folder: Path | None,
         repeat_s: float,
         *,
         wall: Callable[[], float] = time.time,
@@ -49,7 +49,7 @@ class Notifier:
         """Take up what an earlier run left behind.
 
         Args:
-            folder: where the memory lies; if it cannot be written, notifications work without one.
+            folder: where the memory lies; None, or one that cannot be written: notifications work without one.
             repeat_s: time after which an alert that still holds is told again.
         """
         self._log = structlog.get_logger()
@@ -66,7 +66,7 @@ class Notifier:
         self._over: list[Condition] = []
         self._last_s: float | None = None
         try:
-            kept = outbox.load(folder)
+            kept = outbox.load(folder) if folder is not None else Kept()
         except GpumonError as error:
             self._log.warning("notifications have no memory", problem=str(error))
             kept = Kept()
@@ -217,6 +217,8 @@ class Notifier:
         self._delivery = replace(self._delivery, dropped=())
 
     def _save(self) -> None:
+        if self._folder is None:
+            return
         with self._lock:
             kept = Kept(told=tuple(self._told.values()), waiting=self._delivery.waiting)
             try:

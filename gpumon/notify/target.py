@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from gpumon.model.errors import GpumonError
 
-OPERATOR = "operator"  # the owner of what is for the operator; not a tenant's name, see config/notify_targets.py
+OPERATOR = "@operator"  # owner of what is for the operator: no tenant can have this name
 
 LANGUAGES = ("en", "zh")
 KINDS = ("webhook", "dingtalk", "feishu", "wecom", "apprise")
@@ -74,3 +74,12 @@ def targets_of(targets: tuple[Target, ...], audience: str, tenant: str) -> tuple
     """Return where a message goes: to its tenant alone, else, where the tenant has no target, to the operator."""
     own = tuple(target for target in targets if audience == "customer" and target.owner == tenant)
     return own or tuple(target for target in targets if target.owner == OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifySettings:
+    """The section `notify` of the configuration."""
+
+    targets: tuple[Target, ...] = ()
+    folder: str = ""  # "": the service's state directory
+    repeat_s: float = 24 * 3600.0
