@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "plan": "plan",
     "scenarios": "scenarios",
     "tenants": "tenants",
+    "history": "history",
     "check-config": "check_config",
 }
 
