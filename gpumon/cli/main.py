@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "scenarios": "scenarios",
     "tenants": "tenants",
     "history": "history",
+    "notify": "notify",
     "check-config": "check_config",
 }
 
