@@ -21,7 +21,7 @@ from gpumon.model.verdict import Finding
 
 WRITE_S = 30.0
 AGAIN_S = 60.0
-PRUNE_S = 3600.0
+TIDY_S = 3600.0
 STOP_S = 5.0
 READ_ONLY = "history_read_only"
 
@@ -31,10 +31,10 @@ Rates = Mapping[tuple[tuple[str, ...], str], SetRate]
 class Keeper:
     """Made and started by the daemon. `past` and `findings` may be read by any thread at any time."""
 
-    def __init__(self, path: Path, limits: HistorySettings) -> None:
+    def __init__(self, path: Path, settings: HistorySettings) -> None:
         self._log = structlog.get_logger()
         self._path = path
-        self._limits = limits
+        self._settings = settings
         self._offered: tuple[Sequence[Run], Rates] = ((), {})
         self._written: dict[tuple[str, tuple[str, ...]], Run] = {}
         self._written_rates: dict[tuple[tuple[str, ...], str], SetRate] = {}
@@ -42,7 +42,7 @@ class Keeper:
         self._problem = ""
         self._version = -1  # of the file as others have written it
         self._open_again_s = 0.0
-        self._prune_again_s = 0.0
+        self._tidy_again_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self.past: Past = NOTHING
@@ -72,12 +72,12 @@ class Keeper:
         """Write and read once."""
         now_s = time.monotonic()
         try:
-            if self._store is None:
-                if now_s < self._open_again_s:
-                    return
-                self._open()
+            if self._store is None and now_s < self._open_again_s:
+                return
+            if self._store is None or now_s >= self._tidy_again_s:
+                self._open(now_s)
             self._read()
-            self._write(now_s)
+            self._write()
         except HistoryError as error:
             self._close()
             self._open_again_s = now_s + AGAIN_S
@@ -85,19 +85,24 @@ class Keeper:
         else:
             self._say("")
 
-    def _open(self) -> None:
+    def _open(self, now_s: float) -> None:
+        """Open the file, checked and pruned. What is open already is opened anew: its pages may be cached ones."""
+        self._close()
         try:
-            self._store = Store.open(self._path, self._limits, time.time())
+            self._store = Store.open(self._path, self._settings, time.time())
         except HistoryError:
             self._read_only()
             raise
         self._version = -1
+        self._tidy_again_s = now_s + TIDY_S
         if self._store.set_aside is not None:
+            self._written, self._written_rates = {}, {}  # of the file that is gone
             self._log.error(
                 "the history was damaged and is begun anew",
                 damaged=str(self._store.set_aside),
                 advice="runs from before are not compared; the damaged file may be deleted",
             )
+        self._store.prune(self._settings, time.time())
 
     def _read_only(self) -> None:
         """Read what can be read of a file that cannot be written, the first time."""
@@ -114,7 +119,7 @@ class Keeper:
         finally:
             store.close()
 
-    def _write(self, now_s: float) -> None:
+    def _write(self) -> None:
         assert self._store is not None  # opened before
         offered_runs, offered_rates = self._offered
         fresh = [run for run in offered_runs if self._written.get(run.key) is not run]
@@ -124,10 +129,6 @@ class Keeper:
             self._written = {run.key: run for run in offered_runs}
             self._written_rates = dict(offered_rates)
             self.past = with_news(self.past, fresh, rates)
-        if now_s >= self._prune_again_s:
-            self._store.prune(self._limits, time.time())
-            self._prune_again_s = now_s + PRUNE_S
-            self._version = -1  # what was added since is as bounded as the file only when it is read anew
 
     def _is_news(self, key: tuple[tuple[str, ...], str], rate: SetRate) -> bool:
         """Return True for a rate better than what the file holds."""

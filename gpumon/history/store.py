@@ -1,4 +1,4 @@
-"""The history's SQLite file: opened, checked, written, read, kept within its limits.
+"""The history's SQLite file: opened, checked, written, read, kept within its settings.
 
 Every write is one transaction with a full sync, so a kill or a power cut loses at most what was being written. Used by
 one thread at a time; other processes may read, and may forget a tenant, at the same time.
@@ -46,14 +46,14 @@ class Store:
     set_aside: Path | None = None
 
     @classmethod
-    def open(cls, path: Path, limits: HistorySettings, now_wall_s: float) -> Store:
+    def open(cls, path: Path, settings: HistorySettings, now_wall_s: float) -> Store:
         """Open the file for writing, or make it; a damaged one is set aside and a new one made.
 
         Raises: HistoryError where it cannot be written.
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return cls(_for_writing(path, limits), path, False)
+            return cls(_for_writing(path, settings), path, False)
         except _NewerError as error:
             raise HistoryError(f"{path}: {error}") from None
         except (OSError, sqlite3.OperationalError) as error:
@@ -62,7 +62,7 @@ class Store:
             pass  # no SQLite file, or pages that contradict each other
         moved = _set_aside(path, now_wall_s)
         try:
-            return cls(_for_writing(path, limits), path, False, moved)
+            return cls(_for_writing(path, settings), path, False, moved)
         except sqlite3.Error as error:
             raise HistoryError(f"{path}: was damaged, and no new one can be made: {error}") from None
 
@@ -137,11 +137,11 @@ class Store:
                 (count,),
             )
 
-    def prune(self, limits: HistorySettings, now_wall_s: float) -> None:
+    def prune(self, settings: HistorySettings, now_wall_s: float) -> None:
         """Delete what is older than the retention or beyond the counts. Raises HistoryError."""
         try:
             with self._transaction():
-                oldest = now_wall_s - limits.retention_s
+                oldest = now_wall_s - settings.retention_s
                 self.connection.execute("DELETE FROM run WHERE end_wall_s < ?", (oldest,))
                 self.connection.execute("DELETE FROM set_rate WHERE wall_s < ?", (oldest,))
                 self.connection.execute(
@@ -230,7 +230,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
-def _for_writing(path: Path, limits: HistorySettings) -> sqlite3.Connection:
+def _for_writing(path: Path, settings: HistorySettings) -> sqlite3.Connection:
     fresh = not path.exists()
     connection = _connect(path, "mode=rwc")
     try:
@@ -242,7 +242,7 @@ def _for_writing(path: Path, limits: HistorySettings) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-        connection.execute(f"PRAGMA max_page_count = {limits.most_bytes // PAGE_BYTES}")
+        connection.execute(f"PRAGMA max_page_count = {settings.most_bytes // PAGE_BYTES}")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
