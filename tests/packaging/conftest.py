@@ -23,12 +23,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A bare Debian 12 with systemd, nothing of gpumon in it, in memory: on disk its removal alone takes 40 s."""
     folder = tmp_path_factory.mktemp("debian")
-    call("mount", "-t", "tmpfs", "-o", "size=1g,mode=755", "tmpfs", str(folder))
+    call("mount", "-t", "tmpfs", "-o", "size=6g,mode=755", "tmpfs", str(folder))
     try:
         bare_debian(folder / "tree")
         yield folder / "tree"
     finally:
-        call("umount", "--lazy", str(folder))
+        call("umount", "--recursive", "--lazy", str(folder))
 
 
 @pytest.fixture(scope="session")
