@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.analysis.rates import added
+from gpumon.model.fault import Fault
 from gpumon.model.job import Job, JobCard, JobKind
 from gpumon.model.samples import CardTick
 from gpumon.model.verdict import TIME_STATES, JobClass, Verdict
@@ -21,6 +22,7 @@ ENDED_STAYS_S = 300.0
 # A job known by its busy cards only ends when they have not worked for so long; a checkpoint takes 15 to 60 s.
 NAMELESS_STAYS_S = 120.0
 ENERGY = "energy_joules"
+_WITHOUT_DRIVER = (Fault.RELEASED, Fault.DRIVER_NOT_LOADED, Fault.VERSION_MISMATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,11 @@ def with_nameless(jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], now_s: f
 
 
 def _lost(job: Job, ticks: Mapping[str, CardTick]) -> int:
+    """Return how many of the job's cards do not answer while others could: a driver that is away took none."""
     uuids = {card.uuid for card in job.cards}
-    return sum(1 for uuid in uuids if uuid not in ticks or not ticks[uuid].up)
+    return sum(
+        1 for uuid in uuids if uuid not in ticks or not (ticks[uuid].up or ticks[uuid].fault in _WITHOUT_DRIVER)
+    )
 
 
 def charge(account: Ledger, verdict: Verdict, counters: Mapping[str, CardCounters], span_s: float) -> Ledger:

@@ -116,7 +116,7 @@ class Sampler:
         return self._closed.wait(_DRAIN_S + 0.2)
 
     def configure(self, settings: SamplingSettings) -> None:
-        """Take changed settings: the host's and whether to use the driver at once, the cards' when it is opened next."""
+        """Take changed settings: the host's and use of the driver at once, the cards' when it is opened next."""
         self._settings = settings
         self._host.process_interval_s = settings.process_interval_s
         self._nudge.set()

@@ -148,3 +148,19 @@ def test_board_readings_come_once(standin: Standin, watch: Watch) -> None:
     assert page.values("gpu_temperature_celsius", gpu="0", sensor="gpu") == [60.0]
     assert page.value("gpu_utilization_ratio", gpu="0") is None
     assert [used / (1 << 30) for used in page.values("gpu_mig_memory_used_bytes", gpu="0")] == [1, 9, 20]
+
+
+@pytest.mark.parametrize("code", [9, 18])
+def test_a_driver_that_goes_away_takes_no_card_from_a_job(
+    standin: Standin, watch: Watch, tree: Tree, code: int
+) -> None:
+    """Report 33, the kind: while the driver is being exchanged no customer hears that a card was lost."""
+    standin.apply("card 0 minor 0", "card 1 minor 1", "set 0 GetComputeRunningProcesses 70/1000")
+    tree.process(70)
+    watched = watch()
+    assert watched.tick(10).values("job_gpus_lost") == [0.0]
+    standin.apply("set * everything !1", f"set * Init !{code}")
+    for _ in range(30):
+        assert not any(watched.tick().values("job_gpus_lost"))
+    standin.apply("clear * everything", "clear * Init")
+    assert watched.tick(15).values("job_gpus") == [1.0]
