@@ -19,7 +19,9 @@ from gpumon.hardware.simulated.timeline import Label
 
 # Waits shorter than this are the ordinary spread of kernel times and are not remembered one by one.
 _REMEMBERED_WAIT_S = 0.5e-3
-_REMEMBERED_WAITS = 100_000  # the newest; a run of a day makes millions
+# A run of a day makes millions; these are several minutes of the busiest job.
+_REMEMBERED_STEPS = 10_000
+_REMEMBERED_WAITS = 40_000
 _BUCKET_BYTES = 25e6  # a collective per bucket (PyTorch DDP's default)
 
 
@@ -54,16 +56,17 @@ class Wait:
     culprit: int  # rank that came last
 
 
-@dataclass(slots=True)
 class Log:
-    """What happened, for the truth: grows with the run."""
+    """What happened, for the truth. Bounded unless it is to keep a whole run."""
 
-    optimizer_steps_s: list[float] = field(default_factory=list)  # end of each
-    micro_steps_s: list[float] = field(default_factory=list)
-    pauses_s: list[tuple[float, float]] = field(default_factory=list)  # saves and evaluations of rank 0
-    waits: deque[Wait] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_WAITS))
-    samples: float = 0.0  # sequences, images or tokens finished
-    hung_since_s: float = float("inf")
+    def __init__(self, keeps_all: bool) -> None:
+        steps, waits = (None, None) if keeps_all else (_REMEMBERED_STEPS, _REMEMBERED_WAITS)
+        self.optimizer_steps_s: deque[float] = deque(maxlen=steps)  # end of each
+        self.micro_steps_s: deque[float] = deque(maxlen=steps)
+        self.pauses_s: deque[tuple[float, float]] = deque(maxlen=steps)  # saves and evaluations of rank 0
+        self.waits: deque[Wait] = deque(maxlen=waits)
+        self.samples = 0.0  # sequences, images or tokens finished
+        self.hung_since_s = float("inf")
 
 
 @dataclass(slots=True)
@@ -78,7 +81,7 @@ class Job:
     jitter: float  # spread of kernel times from step to step, standard deviation over mean
     start_s: float
     end_s: float
-    log: Log = field(default_factory=Log)
+    log: Log
     rank_cpu: list[Meter] = field(default_factory=list)  # beyond the core that every rank keeps busy
     loader_cpu: Meter = field(default_factory=Meter)
     loopback: Meter = field(default_factory=Meter)

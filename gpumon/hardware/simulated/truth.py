@@ -7,7 +7,7 @@ class is that of the card waited for. `margin` says how far the winner leads: ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -149,7 +149,7 @@ def _strategy(plan: JobPlan) -> str:
     return "idle" if isinstance(workload, Standing) else "single"
 
 
-def _step(ends_s: Sequence[float], pauses: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+def _step(ends_s: Iterable[float], pauses: Iterable[tuple[float, float]], begin: float, end: float) -> float:
     """Return the mean length of a step: saves and evaluations between two steps are left out."""
     inside = [time for time in ends_s if begin <= time <= end]
     if len(inside) < 2:

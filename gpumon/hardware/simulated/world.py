@@ -11,7 +11,7 @@ from gpumon.hardware.simulated.engine import Engine, Program
 from gpumon.hardware.simulated.fabric import Fabric
 from gpumon.hardware.simulated.footprint import CONTEXT_BYTES, memory_bytes
 from gpumon.hardware.simulated.host_tasks import evaluate, save
-from gpumon.hardware.simulated.job import Job
+from gpumon.hardware.simulated.job import Job, Log
 from gpumon.hardware.simulated.physics import CardState, Conditions
 from gpumon.hardware.simulated.pipeline import DeviceMap, Pipeline, SingleProcessReplicas
 from gpumon.hardware.simulated.scenario import Burn, JobPlan, Scenario, Standing
@@ -55,6 +55,7 @@ class World:
         self.scenario = scenario
         self.lock = threading.RLock()  # readers of several threads share one world
         self.engine = Engine()
+        self._keeps_all = keeps_all
         self._rng = random.Random(f"{scenario.name}/{seed}")
         self.timelines = [Timeline(keeps_all) for _ in scenario.node.slots]
         self.fabric = Fabric(
@@ -110,6 +111,7 @@ class World:
             jitter=getattr(workload, "jitter", 0.0),
             start_s=plan.start_s,
             end_s=plan.end_s,
+            log=Log(self._keeps_all),
             hangs_at_s=getattr(workload, "hangs_at_s", float("inf")),
         )
         running = plan.start_s <= 0
