@@ -38,6 +38,7 @@ format: $(VENV)/development
 # Files that are written from the tables in the code. The dashboards need Python 3.11.
 docs: $(VENV)/development
 	$(BIN)/python -m gpumon.config.example > config.example.toml
+	$(BIN)/python -m tools.reference
 	$(BIN)/python -m grafana.generate
 
 # requirements.txt: what a node gets, for the packages. requirements-dev.txt: the same and what the tests need.
