@@ -292,6 +292,14 @@ CATALOGUE: tuple[FindingKind, ...] = (
         "Check the assignment of cards to containers: without MIG, the hardware partition of a card, neither speed nor memory is kept apart.",
         "Each card has jobs of one tenant.",
     ),
+    FindingKind(
+        "process_stuck",
+        WARNING,
+        OPERATOR,
+        "Dead or stuck processes keep the memory of a card",
+        "End the parent of a dead process (state Z), which has not fetched its exit; stop its container. A process in state D waits inside the driver or a file system and cannot be killed: read `dmesg`, then reset the card after `gpumon release`, or reboot.",
+        "The card's memory is free and the process is gone.",
+    ),
     # --- the host side of the job
     FindingKind(
         "loader_workers_few",

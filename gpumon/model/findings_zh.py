@@ -138,6 +138,11 @@ CHINESE: dict[str, tuple[str, str, str]] = {
         "检查显卡分配给容器的方式：没有 MIG（把一张卡从硬件上分成几份），速度和显存都无法隔离。",
         "每张卡只有一个租户的任务。",
     ),
+    "process_stuck": (
+        "已死或卡死的进程占着显存",
+        "结束僵尸进程（状态 Z）的父进程，或停掉它的容器。状态 D 的进程卡在驱动或文件系统里，杀不掉：查看 dmesg，先运行 gpumon release 再复位显卡，或者重启机器。",
+        "显存已释放，进程已消失。",
+    ),
     "loader_workers_few": (
         "准备输入数据的进程太少，显卡在等数据",
         "把 DataLoader 的 num_workers 设为每张卡 4 到 8，并设 pin_memory=True 和 persistent_workers=True。",

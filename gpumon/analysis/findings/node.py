@@ -19,6 +19,8 @@ THERMAL = ("sw_thermal", "hw_thermal")
 FULL_UPLINK = 0.7  # of what the shared link attains, mean over 15 s: collectives have pauses
 TAKES_PART = 0.15  # of the shared link's traffic: a job below it is not what fills it
 EXCHANGE_BYTES_PER_SECOND = 500e6  # over PCIe, each way: far above launches and copies of a card that works alone
+# The driver takes seconds to give a killed process's memory back, tens of seconds with many cards.
+STUCK_S = 120.0
 MOST_NAMED = 4
 
 
@@ -168,12 +170,29 @@ def acs_redirects(node: NodeSubject, edge: float) -> Found | None:
     return None
 
 
+def process_stuck(node: NodeSubject, edge: float) -> Found | None:
+    """Every process of a job on its cards is dead or cannot be killed, for longer than an exit takes."""
+    evidence = []
+    for subject in node.jobs:
+        job = subject.job
+        stuck_s = subject.age_s - (job.stuck_since_s - job.first_seen_s)
+        if not stuck_s >= STUCK_S:
+            continue
+        held = sum(card.memory_bytes for card in job.cards if not math.isnan(card.memory_bytes))
+        evidence.append(
+            f"job {job.gpu_job}: its {len(job.processes)} processes have been dead or unkillable for {stuck_s:.0f} s "
+            f"and hold {held / 1e9:.1f} GB"
+        )
+    return Found(tuple(evidence)) if evidence else None
+
+
 DETECTORS: tuple[Detector[NodeSubject], ...] = (
     Detector("cards_hot", (signals.CLOCK_REASONS,), cards_hot, any_class=True),
     Detector("link_narrow", (signals.LINK_STATE,), link_narrow, looks=3, any_class=True),
     Detector("chipset_slot", (signals.PCI_TREE,), chipset_slot, any_class=True),
     Detector("uplink_contention", (signals.PCI_TREE, signals.PCIE, signals.TENANTS), uplink_contention, any_class=True),
     Detector("two_tenants_one_card", (signals.PROCESS_LIST, signals.TENANTS), two_tenants_one_card, any_class=True),
+    Detector("process_stuck", (signals.PROCESS_LIST,), process_stuck, any_class=True),
     Detector("nvlink_unused", (signals.NVLINK, signals.PCIE), nvlink_unused, any_class=True),
     Detector(
         "acs_redirects", (signals.ACCESS_CONTROL, signals.PEER_ACCESS, signals.PCIE), acs_redirects, any_class=True
