@@ -19,7 +19,8 @@ from tests.packaging.commands import call
 
 RELEASE = "bookworm"
 # systemd and what makes it a booted system; python3 is what the package depends on: installing it needs no network.
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "python3")
+# curl and openssl are used by the installation page.
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "python3", "curl", "openssl")
 # A namespace of its own: the page's port is free, and nothing can be fetched.
 _OPTIONS = (
     *("--quiet", "--register=no", "--keep-unit", "--private-network", "--volatile=overlay"),

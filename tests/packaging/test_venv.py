@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import gpumon
 from tests.packaging.commands import PROJECT, call
+from tests.packaging.page import blocks
 
 pytestmark = [pytest.mark.tools, pytest.mark.realtime]
 
@@ -54,11 +56,11 @@ def works(command: Path, folder: Path) -> None:
 
 
 def test_a_virtual_environment(clone: Path, tmp_path: Path) -> None:
-    """`python3 -m venv`, `pip install .`: works, and every module of gpumon is compiled."""
-    call(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
-    call("venv/bin/pip", "install", "--quiet", str(clone), cwd=tmp_path)
-    works(tmp_path / "venv/bin/gpumon", tmp_path)
-    (package,) = (tmp_path / "venv/lib").glob("python3.*/site-packages/gpumon")
+    """The page's commands in a clean clone: the command works, and every module of gpumon is compiled."""
+    (commands,) = blocks("clone")
+    call("sh", "-ec", commands, cwd=clone, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    works(clone / "venv/bin/gpumon", tmp_path)
+    (package,) = (clone / "venv/lib").glob("python3.*/site-packages/gpumon")
     modules = list(package.rglob("*.py"))
     assert len(modules) > 100
     assert [m for m in modules if not Path(importlib.util.cache_from_source(str(m))).exists()] == []
