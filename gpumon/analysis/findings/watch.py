@@ -17,6 +17,7 @@ from gpumon.analysis.findings.past import FindingsPast, JobFindings, SwapLevels
 from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Subject, Swap
 from gpumon.analysis.memory import CardMemory, JobMemory
 from gpumon.analysis.strategy import Seen, recognise
+from gpumon.model.causes import CAUSES_BY_KEY
 from gpumon.model.job import Job
 from gpumon.model.process import HostSample, Process
 from gpumon.model.samples import Tick
@@ -58,11 +59,21 @@ def step(past: FindingsPast, now: Now) -> tuple[FindingsPast, dict[str, Verdict]
     node, node_looked_s = past.node, past.node_looked_s
     if now_s - node_looked_s >= OVERDUE_S or (seq % TURNS == TURNS - 1 and now_s - node_looked_s >= LOOK_S / 2):
         node, node_looked_s = _look_at_node(past.node, jobs, now), now_s
-    verdicts = {
-        name: replace(now.memories[name].verdict, strategy=known.strategy.strategy, findings=known.held.findings)
-        for name, known in jobs.items()
-    }
+    verdicts = {name: _told(now.memories[name].verdict, known) for name, known in jobs.items()}
     return FindingsPast(jobs, node, node_looked_s, swap), verdicts, node.findings
+
+
+def _told(verdict: Verdict, known: JobFindings) -> Verdict:
+    """Return the verdict with strategy, findings, and what its cause advises."""
+    key = f"{verdict.job_class.value}.{verdict.detail}" if verdict.detail else verdict.job_class.value
+    cause = CAUSES_BY_KEY.get(key) if verdict.job_class is not JobClass.UNKNOWN else None
+    return replace(
+        verdict,
+        strategy=known.strategy.strategy,
+        findings=known.held.findings,
+        advice=cause.advice if cause is not None else "",
+        advice_zh=cause.chinese[3] if cause is not None else "",
+    )
 
 
 def _swap(past: SwapLevels, host: HostSample, now_s: float) -> SwapLevels:
