@@ -127,11 +127,31 @@ def test_short_text_is_not_cut() -> None:
     assert cut("显卡", 5) == "…"
 
 
-@pytest.mark.parametrize("url", ["dingtalk://token", "wecombot://key", "feishu://token", "lark://token"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "dingtalk://abcdefghijkl",
+        "wecombot://abcdefghijkl",
+        "feishu://abcdefghijkl",
+        "lark://abcdefghijkl",
+    ],
+)
 def test_apprise_is_not_trusted_with_robots(tmp_path: Path, url: str) -> None:
     """Robots whose refusals Apprise does not see are sent by their own kind, which the sentence names."""
     with pytest.raises(GpumonError, match="use kind ="):
         apprise_urls.send(target(tmp_path, "apprise", url), MESSAGE)
+
+
+@pytest.mark.parametrize(("status", "sent"), [(200, True), (500, False)])
+def test_apprise(tmp_path: Path, status: int, sent: bool) -> None:
+    """What Apprise speaks goes through it, and its answer counts."""
+    with serving(Robot(status)) as robot:
+        url = robot.url.replace("http://", "json://")
+        problem = CHANNELS["apprise"](target(tmp_path, "apprise", url), MESSAGE)
+    assert (problem == "") == sent
+    assert robot.got[0]["title"] == MESSAGE.title
+    with pytest.raises(GpumonError, match="does not understand"):
+        CHANNELS["apprise"](target(tmp_path, "apprise", "nonsense"), MESSAGE)
 
 
 def test_secret_that_is_missing(tmp_path: Path) -> None:

@@ -16,17 +16,28 @@ BOUND = {"alertname": "GpumonJobCommunicationBound", "severity": "warning", "cla
 OTHER_JOB = {"gpu_job": "slurm:81.0", "tenant": "zeta"}
 
 
-def spent(unit: Unit, classes: Iterable[str | None], labels: dict[str, str], interval_s: int = 15) -> None:
-    """Add a job's time by class, one entry a scrape; None is a missed scrape."""
+def spent(unit: Unit, classes: Iterable[str | None], labels: dict[str, str]) -> None:
+    """Add a job's verdict and its time by class, one entry a scrape of 15 s.
+
+    None is a missed scrape; "restart" is one too, after which gpumon's counters begin anew; "ended" is one after the
+    job's end, where its counters stand still and its verdict is gone.
+    """
     totals = dict.fromkeys(CLASSES, 0.0)
-    rows: dict[str, list[float | None]] = {name: [] for name in CLASSES}
+    counters: dict[str, list[float | None]] = {name: [] for name in CLASSES}
+    states: dict[str, list[float | None]] = {name: [] for name in CLASSES}
     for job_class in classes:
-        if job_class is not None:
-            totals[job_class] += interval_s
+        if job_class == "restart":
+            totals = dict.fromkeys(CLASSES, 0.0)
+        elif job_class in totals:
+            totals[job_class] += 15.0
+        seen = job_class in {*CLASSES, "ended"}
         for name in CLASSES:
-            rows[name].append(None if job_class is None else totals[name])
-    for name, samples in rows.items():
-        unit.sample("gpumon_job_bottleneck_seconds_total", samples, {**NODE, **labels, "class": name})
+            counters[name].append(totals[name] if seen else None)
+            states[name].append(float(name == job_class) if job_class in totals else None)
+    for name in CLASSES:
+        key = {**NODE, **labels, "class": name}
+        unit.sample("gpumon_job_bottleneck_seconds_total", counters[name], key)
+        unit.sample("gpumon_job_bottleneck", states[name], key)
 
 
 def scrapes(*parts: tuple[str | None, float]) -> list[str | None]:
@@ -61,9 +72,7 @@ def test_class_alert_outlives_missed_scrapes_and_a_restart(promtool: str, tmp_pa
     for minute in range(16, 60, 2):
         unit.firing(minute, BOUND)
     restarted = Unit()
-    values = [15.0 * n for n in range(100)] + [None] * 4 + [15.0 * n for n in range(100)]
-    labels = {**NODE, **JOB, "class": "communication"}
-    restarted.sample("gpumon_job_bottleneck_seconds_total", values, labels)
+    spent(restarted, scrapes(("communication", 25), ("restart", 1), ("communication", 25)), JOB)
     for minute in range(15, 50):
         restarted.firing(minute, BOUND)
     run(promtool, tmp_path, unit, restarted)
@@ -83,8 +92,7 @@ def test_an_ended_job_is_neither_told_nor_kept(promtool: str, tmp_path: Path) ->
     """Counters that stand still for five minutes after the end raise nothing, and what was raised ends."""
     ended_early, ended_late = Unit(), Unit()
     for unit, minutes in ((ended_early, 11), (ended_late, 20)):
-        values = [15.0 * n for n in range(minutes * 4)] + [15.0 * minutes * 4] * 20 + [None] * 120
-        unit.sample("gpumon_job_bottleneck_seconds_total", values, {**NODE, **JOB, "class": "communication"})
+        spent(unit, scrapes(("communication", minutes), ("ended", 5), (None, 30)), JOB)
     for minute in range(5, 40, 3):
         ended_early.firing(minute)
     ended_late.firing(19, BOUND)
@@ -127,12 +135,12 @@ def test_slowdown(promtool: str, tmp_path: Path) -> None:
     """Ten minutes of a proved slowdown are told; one that comes and goes is not."""
     sure, unsure = Unit(), Unit()
     labels = {**NODE, **JOB}
-    sure.sample("gpumon_job_add_gpu_slowdown", [0.0] * 20 + [1.0] * 100 + [0.0] * 120, labels)
+    sure.sample("gpumon_job_add_gpu_slowdown", [0.0] * 20 + [1.0] * 100 + [0.0] * 160, labels)
     told = {"alertname": "GpumonJobAddGpuSlowdown", "severity": "warning", "class": "communication", **CUSTOMER}
     sure.firing(14)
     sure.firing(22, told)
-    sure.firing(35, told)
-    sure.firing(45)
+    sure.firing(50, told)
+    sure.firing(60)
     unsure.sample("gpumon_job_add_gpu_slowdown", [1.0, 1.0, 0.0] * 80, labels)
     for minute in range(5, 60, 5):
         unsure.firing(minute)
@@ -177,8 +185,8 @@ def test_finding(promtool: str, tmp_path: Path) -> None:
     told = {"alertname": "GpumonJobMisconfigured", "class": "communication", **finding, **NODE, **JOB}
     unit.firing(14)
     unit.firing(20, told)
-    unit.firing(25, told)
-    unit.firing(40)
+    unit.firing(40, told)
+    unit.firing(54)
     run(promtool, tmp_path, unit)
 
 
@@ -192,6 +200,23 @@ def test_finding_outlives_missed_scrapes(promtool: str, tmp_path: Path) -> None:
     told = {"alertname": "GpumonJobMisconfigured", "class": "host", **finding, **NODE, **JOB}
     for minute in range(13, 60):
         unit.firing(minute, told)
+    run(promtool, tmp_path, unit)
+
+
+def test_a_consequence_does_not_outlast_its_reason(promtool: str, tmp_path: Path) -> None:
+    """After a cure the alert of the class ends before the finding that mutes it, so that nobody is told of it then."""
+    unit = Unit()
+    spent(unit, scrapes(("communication", 40), ("compute", 60)), JOB)
+    unit.sample("gpumon_job_gpus", [4.0] * 400, {**NODE, **JOB})
+    finding = {"finding": "tp_over_pcie", "severity": "warning", "audience": "customer"}
+    unit.sample("gpumon_job_finding", [1.0] * 160 + [None] * 240, {**NODE, **JOB, **finding})
+    told = {"alertname": "GpumonJobMisconfigured", "class": "communication", **finding, **NODE, **JOB}
+    unit.firing(11, told)
+    for minute in (14, 30, 45):
+        unit.firing(minute, BOUND, told)
+    for minute in (54, 60, 66):
+        unit.firing(minute, told)
+    unit.firing(69)
     run(promtool, tmp_path, unit)
 
 

@@ -58,7 +58,7 @@ def test_every_code_reaches_its_audience(promtool: str, tmp_path: Path, shared_d
         error(unit, code["code"], 10, node)
         expected.append(told(code, node))
     unit.firing(9)
-    unit.firing(11, *expected)
+    unit.firing(12, *expected)
     run(promtool, tmp_path, unit)
 
 
@@ -80,6 +80,23 @@ def test_hardware_error_outlives_a_restart_of_gpumon(promtool: str, tmp_path: Pa
     told = {"alertname": "GpumonXidHardware", "severity": "critical", "audience": "operator", "xid": "79"}
     unit.firing(39, {**told, **NODE, **CARD})
     run(promtool, tmp_path, unit)
+
+
+def test_the_error_of_a_lost_card_is_told_once(promtool: str, tmp_path: Path) -> None:
+    """A card that fell off the bus has one alert, also after its return; a card that only blinked has the error's."""
+    lost, blink = Unit(), Unit()
+    xid = {"alertname": "GpumonXidHardware", "severity": "critical", "audience": "operator", "xid": "79"}
+    gone = {"alertname": "GpumonGpuLost", "severity": "critical", "audience": "operator", **NODE, **CARD}
+    for unit, up in ((lost, [1.0] * 40 + [0.0] * 40 + [1.0] * 80), (blink, [1.0] * 40 + [0.0] * 4 + [1.0] * 116)):
+        unit.sample("gpumon_gpu_up", up, {**NODE, **CARD})
+        error(unit, 79, 10)
+    lost.firing(10.5)
+    lost.firing(13.5, gone)
+    lost.firing(25, gone)
+    lost.firing(38)
+    blink.firing(10.5)
+    blink.firing(13.5, {**xid, **NODE, **CARD})
+    run(promtool, tmp_path, lost, blink)
 
 
 def test_a_crashed_job_is_still_told(promtool: str, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def add_life(unit: Unit, seed: int) -> None:
 
 def _add_job(unit: Unit, dice: random.Random, life: Life, labels: Mapping[str, str], span: range) -> None:
     counters: dict[str, list[float | None]] = {name: [] for name in CLASSES}
+    states: dict[str, list[float | None]] = {name: [] for name in CLASSES}
     running: list[float | None] = []
     totals, ended = dict.fromkeys(CLASSES, 0.0), 0
     for n in range(SCRAPES):
@@ -157,9 +158,11 @@ def _add_job(unit: Unit, dice: random.Random, life: Life, labels: Mapping[str, s
         counted = any(totals.values()) and ended <= 300 / SCRAPE_S and n not in life.missed
         for name in CLASSES:
             counters[name].append(totals[name] if counted else None)
+            states[name].append(float(name == job_class) if job_class and n not in life.missed else None)
         running.append(1.0 if job_class and n not in life.missed else None)
     for name in CLASSES:
         unit.sample("gpumon_job_bottleneck_seconds_total", counters[name], {**labels, "class": name})
+        unit.sample("gpumon_job_bottleneck", states[name], {**labels, "class": name})
 
     def flickers(share: float, rest: float | None) -> list[float | None]:
         return [None if one is None else (1.0 if dice.random() < share else rest) for one in running]

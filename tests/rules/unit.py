@@ -92,6 +92,6 @@ def judged(promtool: str, folder: Path, tests: list[dict[str, object]], rule_fil
     document = {"rule_files": [str(path) for path in rule_files], "evaluation_interval": "30s", "tests": tests}
     file.write_text(yaml.safe_dump(document, allow_unicode=True, width=10**9), "utf-8")
     done = subprocess.run(
-        [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=120, check=False
+        [promtool, "test", "rules", str(file)], capture_output=True, text=True, timeout=900, check=False
     )
     return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpumon.model.findings import CATALOGUE, CUSTOMER, OPERATOR, FindingKind
+from gpumon.model.verdict import JobClass
 from gpumon.notify.alerts import APPLICATION_XIDS, CLASS_ALERTS, ClassAlert
-from tools.alerting.rule import JOB, Rule, asked, own
+from tools.alerting.rule import JOB, KEEP, KEEP_HUNG, KEEP_LOST, KEEP_REASON, Rule, asked, own
 
 # Reasons that lie with the machine, not with the job, for a card that is waited for.
 _HELD_DOWN = 'gpumon_gpu_throttle_seconds_total{reason=~"sw_thermal|hw_thermal|hw_power_brake"}'
@@ -50,18 +51,24 @@ _COST_ZH = {
 
 def _class_rule(row: ClassAlert) -> Rule:
     window = _minutes(row.window_s)
-    series = own("job_bottleneck_seconds_total", f'class="{row.job_class.value}"')
+    matcher = f'class="{row.job_class.value}"'
+    # For most of the window, and still: what was cured must not be told any more.
+    expr = f"""\
+max by ({JOB}) (rate({own("job_bottleneck_seconds_total", matcher)}[{window}])) > {row.share:g}
+and on ({JOB})
+max by ({JOB}) (avg_over_time({own("job_bottleneck", matcher)}[5m])) > 0.3"""
     return Rule(
         alert=row.name,
         audience=CUSTOMER,
         severity=row.severity,
-        expr=f"max by ({JOB}) (rate({series}[{window}])) > {row.share:g}",
+        expr=expr,
         seen=f"So it was for {{{{ $value | humanizePercentage }}}} of the last {row.window_s / 60:.0f} minutes."
         + _CARDS
         + _COST[row.name],
         seen_zh=f"最近 {row.window_s / 60:.0f} 分钟里有 {{{{ $value | humanizePercentage }}}} 的时间如此。"
         + _CARDS_ZH
         + _COST_ZH[row.name],
+        keep=KEEP_HUNG if row.job_class is JobClass.HUNG else KEEP,
         labels={"class": row.job_class.value},
     )
 
@@ -82,6 +89,7 @@ def _finding_rule(row: FindingKind) -> Rule:
         seen=f"{row.title}.{_CARDS}",
         seen_zh=f"{row.chinese[0]}。{_CARDS_ZH}",
         hold="10m",
+        keep=KEEP_REASON,
         labels={"finding": row.finding} | ({"class": row.explains} if row.explains else {}),
         finding=row.finding,
     )
@@ -145,6 +153,7 @@ def job_rules() -> tuple[Rule, ...]:
             seen='{{ $value | printf "%.0f" }} of the job\'s cards are lost.' + _CARDS,
             seen_zh='任务有 {{ $value | printf "%.0f" }} 张卡丢失。' + _CARDS_ZH,
             hold="1m",
+            keep=KEEP_LOST,
         ),
         _xid_rule(),
         *(_class_rule(row) for row in CLASS_ALERTS),
@@ -174,6 +183,7 @@ def job_rules() -> tuple[Rule, ...]:
                 "。",
             ),
             hold="10m",
+            keep=KEEP_REASON,
             labels={"class": "communication"},
         ),
         *_straggler_rules(),

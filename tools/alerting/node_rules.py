@@ -21,6 +21,12 @@ _RENAMED = (
 # History is a finding of the node, but what it asks for is about gpumon: it has an alert of its own name.
 _NAMED_FINDINGS = {"history_read_only": "GpumonHistoryReadOnly"}
 
+# A card that is lost, or was told as lost, has an alert that says so; the error that came with the loss is in its text.
+_LOST = """\
+  max by (instance, uuid) (last_over_time(gpumon_gpu_up[10m])) == 0
+  or
+  max by (instance, uuid) (max_over_time(ALERTS{alertname="GpumonGpuLost",alertstate="firing"}[6h]))"""
+
 
 def _either(*expressions: str) -> str:
     return "\nor\n".join(expressions)
@@ -189,7 +195,8 @@ def _xid_rules() -> tuple[Rule, ...]:
             alert=alert,
             audience=OPERATOR,
             severity=severity,
-            expr=f"max by ({CARD}, xid) ({last}) > time() - 6 * 3600",
+            expr=f"max by ({CARD}, xid) ({last}) > time() - 6 * 3600\nunless on (instance, uuid) (\n{_LOST}\n)",
+            hold="1m",  # the loss of the card may be seen a moment after the error
             seen="The driver reported it last at {{ $value | humanizeTimestamp }}. UUID {{ $labels.uuid }}.",
             seen_zh="驱动最近一次报告：{{ $value | humanizeTimestamp }}。UUID {{ $labels.uuid }}。",
             keep="",

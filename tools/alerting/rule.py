@@ -20,6 +20,9 @@ CARD = "instance, gpu, uuid"
 
 # Long enough for six missed scrapes at 30 s and for GpumonDown, which takes five minutes, to fire first.
 KEEP = "10m"
+# An alert that mutes another must outlast it: else the consequence is told when its reason is over, after the cure.
+# A class ends within 14 minutes of its cure, a hang within 24, what explains a class within 27.
+KEEP_HUNG, KEEP_REASON, KEEP_LOST = "20m", "25m", "40m"
 
 
 @dataclass(frozen=True, slots=True)
