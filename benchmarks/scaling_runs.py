@@ -6,7 +6,6 @@ are uncertain; `watch` instead takes the long way: telemetry, pipeline, history.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,10 +18,10 @@ from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario
 from gpumon.hardware.simulated.training import Training
 from gpumon.hardware.simulated.truth import JobTruth, job_truths
 from gpumon.hardware.simulated.world import World
-from gpumon.model.past import Past, Run
+from gpumon.model.past import Past, Run, Shares
 from gpumon.model.settings import Settings
 from gpumon.model.topology import CardPath, Topology
-from gpumon.model.verdict import JobClass, TimeSplit, Verdict
+from gpumon.model.verdict import JobClass, Verdict
 from gpumon.pipeline import State, initial_state, step
 from gpumon.sampling.clocks import CountingClock
 from gpumon.sampling.simulated_time import ticks
@@ -146,19 +145,26 @@ def record(made: Instance, cards: int, rng: random.Random, *, today: int = 0) ->
         step_spread=STEP_NOISE,
         micro_batch=int(made.workload.micro_batch),
         accumulation=made.workload.accumulation,
-        split=_blurred(truth.job, rng),
+        shares=_blurred(truth.job, rng),
         job_class=truth.job.job_class.value,
     )
 
 
-def _blurred(job: JobTruth, rng: random.Random) -> TimeSplit:
-    """Return the true split with each share moved within its uncertainty; sums to 1."""
-    moved = {
+def _blurred(job: JobTruth, rng: random.Random) -> Shares:
+    """Return where the time goes, each part moved within its uncertainty; sums to 1."""
+    split = {
         state: max(0.0, share + (rng.gauss(0.0, SPLIT_WITHIN / 2) if share > 0.01 else 0.0))
         for state, share in job.split.items()
     }
-    total = sum(moved.values())
-    return TimeSplit(**{state: share / total for state, share in moved.items()}, uncertainty=SPLIT_WITHIN)
+    busy = sum(split.values()) - split["idle"]
+    return Shares(
+        own=(split["compute"] + split["overlap"] + split["memory"]) / busy,
+        host=split["host_wait"] / busy,
+        exchange=split["communication"] / busy,
+        waiting=split["peer_wait"] / busy,
+        hidden=split["overlap"] / busy,
+        width=SPLIT_WITHIN,
+    )
 
 
 def judged_on(made: Instance, cards: int) -> Node:
@@ -203,8 +209,3 @@ def best_counts(made: Instance, cards: int) -> tuple[int, float]:
     options = [count for count in made.truths if count <= cards and (count == cards or made.fits(count))]
     best = max(made.truths[count].throughput for count in options)
     return min(count for count in options if made.truths[count].throughput >= 0.95 * best), best
-
-
-def is_number(value: float) -> bool:
-    """Return True for a figure that is there."""
-    return not math.isnan(value)

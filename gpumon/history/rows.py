@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpumon.model.past import Run, SetRate
+from gpumon.model.past import Run, SetRate, Shares
 from gpumon.model.verdict import TimeSplit
 
 _TEXTS = ("gpu_job", "workload", "tenant", "card", "topology", "strategy", "unit", "job_class")
@@ -21,7 +21,17 @@ _NUMBERS = (
 )
 _WHOLE = ("micro_batch", "accumulation")
 _SPLIT = ("compute", "communication", "overlap", "memory", "host_wait", "peer_wait", "idle", "uncertainty")
-COLUMNS: tuple[str, ...] = (*_TEXTS, *_NUMBERS, *_WHOLE, *_SPLIT, "ended", "uuids", "gpus")
+_SHARES = ("own", "host", "exchange", "waiting", "hidden", "width")
+COLUMNS: tuple[str, ...] = (
+    *_TEXTS,
+    *_NUMBERS,
+    *_WHOLE,
+    *_SPLIT,
+    *(f"share_{name}" for name in _SHARES),
+    "ended",
+    "uuids",
+    "gpus",
+)
 RATE_COLUMNS: tuple[str, ...] = ("uuids", "link", "gpus", "bytes_per_second", "wall_s")
 
 Cell = str | float | int | None
@@ -30,11 +40,13 @@ Cell = str | float | int | None
 def of_run(run: Run) -> tuple[Cell, ...]:
     """Return the run's cells in the order of COLUMNS."""
     split: list[Cell] = [None if run.split is None else getattr(run.split, name) for name in _SPLIT]
+    shares: list[Cell] = [None if run.shares is None else getattr(run.shares, name) for name in _SHARES]
     return (
         *(getattr(run, name) for name in _TEXTS),
         *(_cell(getattr(run, name)) for name in _NUMBERS),
         *(getattr(run, name) for name in _WHOLE),
         *split,
+        *shares,
         int(run.ended),
         " ".join(run.uuids),
         _gpus(run.gpus),
@@ -44,8 +56,8 @@ def of_run(run: Run) -> tuple[Cell, ...]:
 def to_run(cells: Sequence[Cell]) -> Run:
     """Return the run of a row. Raises ValueError or TypeError for a row that `of_run` did not make."""
     row = dict(zip(COLUMNS, cells, strict=True))
-    shares = [row[name] for name in _SPLIT]
-    split = None if any(share is None for share in shares) else TimeSplit(*(_number(share) for share in shares))
+    states = [_number(row[name]) for name in _SPLIT]
+    shares = [_number(row[f"share_{name}"]) for name in _SHARES]
     return Run(
         gpu_job=str(row["gpu_job"]),
         workload=str(row["workload"]),
@@ -66,7 +78,8 @@ def to_run(cells: Sequence[Cell]) -> Run:
         unit=str(row["unit"]),
         micro_batch=int(_number(row["micro_batch"])),
         accumulation=int(_number(row["accumulation"])),
-        split=split,
+        split=None if any(map(math.isnan, states)) else TimeSplit(*states),
+        shares=None if any(map(math.isnan, shares)) else Shares(*shares),
         energy_joules_per_step=_number(row["energy_joules_per_step"]),
         job_class=str(row["job_class"]),
     )

@@ -36,6 +36,12 @@ MIGRATIONS: tuple[str, ...] = (
         peer_wait REAL,
         idle REAL,
         uncertainty REAL,
+        share_own REAL,
+        share_host REAL,
+        share_exchange REAL,
+        share_waiting REAL,
+        share_hidden REAL,
+        share_width REAL,
         energy_joules_per_step REAL,
         job_class TEXT NOT NULL,
         PRIMARY KEY (gpu_job, uuids)

@@ -17,20 +17,35 @@ _RUN_OPTIONS = re.compile(
     r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas)(?:-.*)?"
     r"|tp|pp|dp|ep|tp-size|pp-size|dp-size|ep-size|.*-parallel-size|tensor-split|ts|verbose|v|quiet|q|debug"
 )
+# What is computed on, although its option is called a name or an id.
+_CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path)?")
+# Scripts that lie here were unpacked for this run alone.
+_PASSING_FOLDERS = ("/tmp/", "/var/", "/run/", "/dev/")
 
 
-def identity(command: Command, framework: str, tenant: str, salt: str) -> str:
+def identity(command: Command, tenant: str, salt: str) -> str:
     """Return 16 hexadecimal digits, "" for inline code, notebooks and renamed processes.
 
     Args:
         command: what runs in the end, below the launchers.
     """
-    name = base_name(command.script) or command.module or command.program
+    name = _script(command.script) or command.module or command.program
     if not name or command.code or name in ("python", "ipykernel_launcher", "ipykernel"):
         return ""
     settings = sorted(
-        f"{option}={value}" for option, value in command.options.items() if not _RUN_OPTIONS.fullmatch(option)
+        f"{option}={value}"
+        for option, value in command.options.items()
+        if _CONTENT_OPTIONS.fullmatch(option) or not _RUN_OPTIONS.fullmatch(option)
     )
     leading = takewhile(lambda word: not word.startswith("-"), command.arguments[:3])
-    text = "\0".join([salt, tenant, framework, name, *leading, *settings])
+    text = "\0".join([salt, tenant, name, *leading, *settings])
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _script(path: str) -> str:
+    """Return a script with the folder it was named with: two people's train.py are two programs.
+
+    The folder it was started in is not readable for everybody, and an identity must not depend on gpumon's privileges.
+    """
+    path = path.removeprefix("./")
+    return base_name(path) if path.startswith(_PASSING_FOLDERS) else path

@@ -13,6 +13,18 @@ from gpumon.model.verdict import TimeSplit
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Where a run's time goes, for comparing counts of cards. Shares of the time it had work; without `hidden`, 1."""
+
+    own: float  # each card's own work, computing and memory, what is exchanged meanwhile included
+    host: float  # no kernel: lost to the host
+    exchange: float  # on the links, nothing hides it
+    waiting: float  # for other cards
+    hidden: float  # on the links while working: a part of `own`
+    width: float  # half-width of `own`
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One job on one set of cards, as far as it was watched. Missing figures are NaN.
 
@@ -38,7 +50,8 @@ class Run:
     unit: str = ""  # samples, tokens, steps; "" nothing was reported
     micro_batch: int = 0  # per card, as asked; 0 unknown
     accumulation: int = 0
-    split: TimeSplit | None = None  # mean over the time it could be stated
+    split: TimeSplit | None = None  # mean over the time it could be stated within 0.15
+    shares: Shares | None = None  # mean over all of the time
     energy_joules_per_step: float = math.nan
     job_class: str = ""  # the class that held longest
 

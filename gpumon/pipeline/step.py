@@ -169,7 +169,8 @@ def _judge_scaling(
     """Return the runs followed through one more tick, and the verdicts with what they say of the card count."""
     seen = scaling.Seen(
         verdicts=found.verdicts,
-        looks={name: past_of_job.looks for name, past_of_job in memory.jobs.items()},
+        looks={name: job.looks for name, job in memory.jobs.items()},
+        splits={name: job.case.split for name, job in memory.jobs.items() if job.case is not None},
         energies={name: account.energy_joules for name, account in ledgers.items()},
     )
     followed, scalings = scaling.follow(state.scaling, tick, jobs, seen, past)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.analysis.evidence import CardEvidence
+from gpumon.analysis.time_split import Split
 from gpumon.model.job import Job
 from gpumon.model.past import NOTHING, Past, Run, SetRate
 from gpumon.model.samples import Tick
@@ -61,6 +62,7 @@ class Seen:
 
     verdicts: Mapping[str, Verdict]
     looks: Mapping[str, Mapping[str, CardEvidence]]  # then by uuid
+    splits: Mapping[str, Split | None]
     energies: Mapping[str, float]  # joules, cumulative
 
 
@@ -95,6 +97,7 @@ def follow(
             grown = runs.extend(
                 replace(known, run=replace(known.run, ended=False, strategy=_strategy(job, verdict))),
                 verdict,
+                seen.splits.get(job.gpu_job),
                 span_s=span_s,
                 wall_s=tick.wall_s,
                 energy_joules=seen.energies.get(job.gpu_job, math.nan),

@@ -1,9 +1,9 @@
 """What fewer cards would do, from where the time of this run goes.
 
-The shares of the window are taken apart into what each card has to do anyway, what it does for the others, and what it
-loses to the host. For fewer cards each part is worked out again: the exchange by its bytes and the rate of the smaller
-set, a pipeline's bubble by its depth, the computing by whether a step does the same work or less. Everything is worked
-out for the split as it stands and for both ends of its uncertainty.
+A run's time is what each card has to do anyway, what it does for the others, and what it loses to the host. For fewer
+cards each part is worked out again: the exchange by its bytes and the rate of the smaller set, a pipeline's bubble by
+its depth, the own work by whether a step does the same or less. Everything is worked out for the shares as they stand
+and for both ends of their uncertainty.
 """
 
 from __future__ import annotations
@@ -11,25 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpumon.data.tables import LinkPath
-from gpumon.model.past import Run
-from gpumon.model.verdict import JobClass, TimeSplit
+from gpumon.model.past import Run, Shares
+from gpumon.model.verdict import JobClass
 from gpumon.scaling.exchange import latency_ratio, ring_share
-from gpumon.scaling.work import Work, computing_share
+from gpumon.scaling.work import Work
 
-# A job that runs requests is idle between them; a share above this leaves too little to judge.
-MOST_IDLE = 0.5
-LEAST_COMPUTING = 0.01  # of the time; below it no ratio means anything
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Shares of a step of this run; they sum to 1."""
-
-    own: float  # computing and memory, the exchange that it hides included
-    host: float  # lost to the host, on one card as on many
-    exchange: float  # on the links, nothing hides it
-    hidden: float  # on the links while computing: a part of `own`
-    waiting: float  # for other cards
+LEAST_OWN = 0.01  # of the time; below it no ratio means anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +28,31 @@ class Predicted:
     high: float
 
 
-def parts(split: TimeSplit, job_class: str, shift: float = 0.0) -> Parts | None:
-    """Return the parts of a step; None where the job hardly works.
+def shifted(shares: Shares, job_class: str, shift: float = 0.0) -> Shares | None:
+    """Return the shares as they count here; None where nothing is left of the run's own work.
 
     Args:
-        shift: so much of the time is taken from the exchange and the waiting and given to the computing; negative for
-            the other way round.
+        shift: so much of the time is taken from the exchange and the waiting and given to the work; negative for the
+            other way round.
     """
-    busy = 1.0 - split.idle
-    if busy < MOST_IDLE:
-        return None
-    own, host = computing_share(split) / busy, split.host_wait / busy
-    exchange, waiting = split.communication / busy, split.peer_wait / busy
+    host, waiting = shares.host, shares.waiting
     if job_class == JobClass.HOST.value:
         # The cards wait for one whose host is busy with what one card alone would have to do too: a checkpoint.
         host, waiting = host + waiting, 0.0
-    lost = exchange + waiting
-    moved = max(-own + LEAST_COMPUTING, min(shift, lost))
+    lost = shares.exchange + waiting
+    moved = max(LEAST_OWN - shares.own, min(shift, lost))
+    exchange = shares.exchange
     if lost > 0.0:
         exchange, waiting = (part * (1.0 - moved / lost) for part in (exchange, waiting))
-    elif moved < 0.0:
+    else:
         exchange -= moved
-    own += moved
-    if own < LEAST_COMPUTING:
+    own = shares.own + moved
+    if own < LEAST_OWN:
         return None
-    return Parts(own, host, exchange, min(own, split.overlap / busy), waiting)
+    return Shares(own, host, exchange, waiting, min(own, shares.hidden), shares.width)
 
 
-def step_ratio(seen: Parts, run: Run, cards: int, work: Work, *, rate_ratio: float, path: LinkPath) -> float:
+def step_ratio(seen: Shares, run: Run, cards: int, work: Work, *, rate_ratio: float, path: LinkPath) -> float:
     """Return the length of a step on fewer cards over that of this run.
 
     Args:
@@ -103,21 +87,21 @@ def predict(
     path: LinkPath,
     known: tuple[float, float] | None = None,
 ) -> Predicted | None:
-    """Return what fewer cards would do; None where this run's split or kind of scaling is unknown.
+    """Return what fewer cards would do; None where this run's shares or its kind of scaling are unknown.
 
     Args:
         rates: rate of the smaller set over that of this run's set: as likely, at least, at most; 0 for latency.
-        known: what is known of one card, as a ratio like the answer's, and its uncertainty. It corrects the split.
+        known: what is known of one card, as a ratio like the answer's, and its uncertainty. It corrects the shares.
     """
-    if run.split is None or work is Work.UNKNOWN:
+    if run.shares is None or work is Work.UNKNOWN:
         return None
-    shift, width = 0.0, run.split.uncertainty
+    shift, width = 0.0, run.shares.width
     if known is not None:
         shift = _shift(run, work, known[0])
         width = known[1]
     ends = []
     for moved, rate in zip((shift, shift - width, shift + width), rates, strict=True):
-        seen = parts(run.split, run.job_class, moved)
+        seen = shifted(run.shares, run.job_class, moved)
         if seen is None:
             return None
         step = step_ratio(seen, run, cards, work, rate_ratio=rate, path=path)
@@ -126,9 +110,9 @@ def predict(
 
 
 def _shift(run: Run, work: Work, one_card: float) -> float:
-    """Return how much of the time the split counts as exchange although it is computing."""
-    assert run.split is not None  # asked by the caller
-    seen = parts(run.split, run.job_class)
+    """Return how much of the time counts as exchange although it is work."""
+    assert run.shares is not None  # asked by the caller
+    seen = shifted(run.shares, run.job_class)
     if seen is None:
         return 0.0
     if work is Work.PER_CARD:
@@ -141,9 +125,9 @@ def break_even_margin(run: Run, work: Work) -> float:
 
     The lower end of the exchange counts. Above 1, one card alone does more than all of them.
     """
-    if run.split is None or run.count < 2 or work is Work.UNKNOWN:
+    if run.shares is None or run.count < 2 or work is Work.UNKNOWN:
         return 0.0
-    seen = parts(run.split, run.job_class, run.split.uncertainty)
+    seen = shifted(run.shares, run.job_class, run.shares.width)
     if seen is None:
         return 0.0
     rest = seen.own if work is Work.TOTAL else seen.own + seen.host

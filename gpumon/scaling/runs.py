@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
-from gpumon.model.past import Run
+from gpumon.analysis.time_split import Split
+from gpumon.model.past import Run, Shares
 from gpumon.model.verdict import TIME_STATES, JobClass, TimeSplit, Verdict
 
 # Values kept of a figure; when it is full every second one goes, so that a week is spread over them as an hour is.
 KEPT = 64
+LEAST_BUSY = 0.5  # of a window: a server that idles most of the time shows too little of its work
+NINE_OF_TEN = 1.64  # standard deviations: nine points of ten lie within
 STANDING_STILL = (JobClass.IDLE, JobClass.HUNG)
 _ENERGY_S = 20.0  # the shortest time over which energy makes a mean power
 
@@ -69,16 +72,21 @@ class Watched:
     split_seconds: Mapping[str, float] = field(default_factory=dict)  # by state
     split_s: float = 0.0
     uncertainty_s: float = 0.0  # integral of the split's uncertainty
+    share_seconds: tuple[float, ...] = ()  # integrals of the fields of Shares
+    shares_s: float = 0.0
     class_s: Mapping[str, float] = field(default_factory=dict)
     energy_from: float = math.nan  # joules when the run began
     energy_to: float = math.nan
     energy_s: float = 0.0
 
 
-def extend(watched: Watched, verdict: Verdict, *, span_s: float, wall_s: float, energy_joules: float) -> Watched:
+def extend(
+    watched: Watched, verdict: Verdict, split: Split | None, *, span_s: float, wall_s: float, energy_joules: float
+) -> Watched:
     """Return the run after one more look at it.
 
     Args:
+        split: the whole of it, whose sums are known even where its parts cannot be told apart.
         span_s: time since the last look.
         energy_joules: cumulative energy of the job; NaN where it is not known.
     """
@@ -97,6 +105,15 @@ def extend(watched: Watched, verdict: Verdict, *, span_s: float, wall_s: float, 
             },
             split_s=watched.split_s + span_s,
             uncertainty_s=watched.uncertainty_s + span_s * verdict.time_split.uncertainty,
+        )
+    shares = None if split is None else shares_of(split)
+    if shares is not None:
+        before = watched.share_seconds or (0.0,) * len(fields(Shares))
+        values = [getattr(shares, item.name) for item in fields(Shares)]
+        ticking = replace(
+            ticking,
+            share_seconds=tuple(sum_s + span_s * value for sum_s, value in zip(before, values, strict=True)),
+            shares_s=watched.shares_s + span_s,
         )
     if math.isnan(watched.energy_from):
         ticking = replace(ticking, energy_from=energy_joules, energy_to=energy_joules, energy_s=0.0)
@@ -124,9 +141,22 @@ def _figures(watched: Watched, span_s: float) -> Run:
         throughput=watched.throughput.median,
         throughput_spread=watched.throughput.spread,
         split=split,
+        shares=Shares(*(sum_s / watched.shares_s for sum_s in watched.share_seconds)) if watched.shares_s else None,
         energy_joules_per_step=joules,
         job_class=max(known, key=lambda kind: known[kind]) if known else JobClass.UNKNOWN.value,
     )
+
+
+def shares_of(split: Split) -> Shares | None:
+    """Return where a window's time goes; None where the job hardly had work in it."""
+    states = split.shares
+    busy = 1.0 - states["idle"]
+    if float(busy.mean()) < LEAST_BUSY:
+        return None
+    own = (states["compute"] + states["overlap"] + states["memory"]) / busy
+    others = (states["host_wait"], states["communication"], states["peer_wait"], states["overlap"])
+    host, exchange, waiting, hidden = (float((share / busy).mean()) for share in others)
+    return Shares(float(own.mean()), host, exchange, waiting, hidden, NINE_OF_TEN * float(own.std()))
 
 
 def report(watched: Watched, rate: float, unit: str) -> Watched:

@@ -11,7 +11,6 @@ import math
 from enum import Enum
 
 from gpumon.model.past import Run
-from gpumon.model.verdict import TimeSplit
 
 
 class Work(Enum):
@@ -24,9 +23,11 @@ class Work(Enum):
 
 _PER_CARD = frozenset({"ddp", "fsdp", "zero1", "zero2", "zero3", "offload", "gloo"})
 _TOTAL = frozenset({"tp", "pp", "tp+pp", "dataparallel", "device_map", "layers", "layer_split"})
-# How far the time a card computes in a step may lie from what the kind of scaling asks for, as a factor. Time splits
-# are stated within 0.15, which is a factor of 1.35 where a card computes half of the time.
-NEAR = 1.4
+# How far the time a card works in a step may lie from what the kind of scaling asks for, as a factor: an optimizer that
+# is cut up over the cards, another day's clock. What the shares leave open comes on top, up to MOST: beyond it nothing
+# could be told from its double.
+NEAR = 1.25
+MOST = 1.6
 # Without a strategy to go by, the other kind must lie this factor further away.
 CLEARER = 1.35
 
@@ -38,50 +39,47 @@ def of_strategy(strategy: str) -> Work:
     return Work.TOTAL if strategy in _TOTAL else Work.UNKNOWN
 
 
-def computing_share(split: TimeSplit) -> float:
-    """Return the share of the time in which a card gets on with its own part of the work."""
-    return split.compute + split.overlap + split.memory
-
-
 def of_pair(now: Run, before: Run) -> tuple[Work, float]:
     """Return what a step does, and how many steps of `now` are one step of `before`.
 
-    The strategy says which kind it is; the time that a card computes in each step is checked against it, since a
-    period seen from outside may be a step with its accumulation or one micro-batch of it. Without a strategy the
-    computing time decides alone, if it is clear.
+    The strategy says which kind it is; the time that a card works in each step is checked against it, since a period
+    seen from outside may be a step with its accumulation, one micro-batch of it, or something else. Without a strategy
+    the working time decides alone, if it is clear.
 
-    Returns: UNKNOWN where the two do not fit together.
+    Returns: UNKNOWN where the two do not fit together, or where it cannot be checked.
     """
     work = of_strategy(now.strategy)
     if work is Work.UNKNOWN:
         work = of_strategy(before.strategy)
-    ratio = _computing_ratio(now, before)
+    ratio, within = _working_ratio(now, before)
     if math.isnan(ratio):
-        return work, 1.0
+        return Work.UNKNOWN, 1.0
     expected = {Work.PER_CARD: 1.0, Work.TOTAL: before.count / now.count}
     if work is Work.UNKNOWN:
-        return _by_computing(ratio, expected), 1.0
+        return _by_working(ratio, within, expected), 1.0
     accumulation = max(now.accumulation, before.accumulation, 1)
     for steps in dict.fromkeys((1.0, float(accumulation), 1.0 / accumulation)):
-        if _apart(ratio * steps, expected[work]) <= math.log(NEAR):
+        if _apart(ratio * steps, expected[work]) <= within:
             return work, steps
     return Work.UNKNOWN, 1.0
 
 
-def _by_computing(ratio: float, expected: dict[Work, float]) -> Work:
+def _by_working(ratio: float, within: float, expected: dict[Work, float]) -> Work:
     near, far = sorted(expected, key=lambda work: _apart(ratio, expected[work]))
-    fits = _apart(ratio, expected[near]) <= math.log(NEAR)
+    fits = _apart(ratio, expected[near]) <= within
     clear = _apart(ratio, expected[far]) - _apart(ratio, expected[near]) >= math.log(CLEARER)
     return near if fits and clear else Work.UNKNOWN
 
 
-def _computing_ratio(now: Run, before: Run) -> float:
-    """Return the computing time of a card in one step, now over before."""
-    if now.split is None or before.split is None:
-        return math.nan
-    numerator = computing_share(now.split) * now.step_s
-    denominator = computing_share(before.split) * before.step_s
-    return numerator / denominator if numerator > 0.0 and denominator > 0.0 else math.nan
+def _working_ratio(now: Run, before: Run) -> tuple[float, float]:
+    """Return the working time of a card in one step, now over before, and how far in logarithms it may be off."""
+    if now.shares is None or before.shares is None or not min(now.shares.own, before.shares.own) > 0.0:
+        return math.nan, 0.0
+    open_ = math.hypot(now.shares.width / now.shares.own, before.shares.width / before.shares.own)
+    within = math.log(NEAR) + open_
+    if within > math.log(MOST):
+        return math.nan, 0.0
+    return now.shares.own * now.step_s / (before.shares.own * before.step_s), within
 
 
 def _apart(one: float, other: float) -> float:
