@@ -14,10 +14,13 @@ import queue
 import re
 import sys
 import threading
+import traceback
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 import structlog
+
+from gpumon.app.log_limit import Limit
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SECRET = re.compile(r"token|secret|passw|credential|authorization|cookie|cmdline|environ", re.IGNORECASE)
@@ -31,7 +34,9 @@ def configure(level: str, form: str) -> None:
     text = form == "text" or (form == "auto" and sys.stderr.isatty())
     structlog.configure(
         processors=[
+            Limit(),
             structlog.processors.add_log_level,
+            _with_exception,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _render_text if text else _render_json,
         ],
@@ -95,6 +100,13 @@ def dropped_lines() -> int:
 def drain(timeout_s: float = 0.5) -> None:
     """Give waiting lines a last chance before the process ends."""
     _QUEUED.drain(timeout_s)
+
+
+def _with_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put the exception being handled into the line: the last calls and what was raised, as text."""
+    if event.pop("exc_info", None) and (error := sys.exc_info()[1]) is not None:
+        event["exception"] = "".join(traceback.format_exception(error))[-_LONGEST_VALUE:]
+    return event
 
 
 def _render_json(_logger: object, _method: str, event: MutableMapping[str, Any]) -> str:

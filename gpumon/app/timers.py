@@ -2,12 +2,13 @@
 
 Two habits of APScheduler 3 are worked around, each reported by its users. It computes the next run on the wall clock,
 so a clock set back an hour would stop the timers for an hour (agronholm/apscheduler#351): `clock_stepped` makes them
-due. And its thread pool is joined at exit, so a hung job would keep the process (#567): jobs run in the scheduler's
-own daemon thread.
+due. And its thread pool is joined at exit, so a hung job would keep the process (#567), while a job run in the
+scheduler's own thread would hold the lock that stopping needs: each job has a daemon thread of its own for each run.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
@@ -18,7 +19,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 
 class Timers:
-    """Runs each job every so many seconds, one after the other. A job that raises is logged and runs again."""
+    """Runs each job every so many seconds. A job that raises is logged and runs again; one that hangs is left to it."""
 
     def __init__(self, jobs: Mapping[str, tuple[float, Callable[[], None]]]) -> None:
         """Take name -> (period in seconds, function)."""
@@ -28,7 +29,7 @@ class Timers:
         )
         for name, (period_s, run) in jobs.items():
             self._scheduler.add_job(
-                _guarded(name, run),
+                _Apart(name, run),
                 IntervalTrigger(seconds=period_s, timezone=timezone.utc),
                 id=name,
                 max_instances=1,
@@ -50,13 +51,29 @@ class Timers:
         self._scheduler.shutdown(wait=False)
 
 
-def _guarded(name: str, run: Callable[[], None]) -> Callable[[], None]:
-    log = structlog.get_logger().bind(timer=name)
+class _Apart:
+    """Runs a function in a daemon thread; not again while it runs, which is told once."""
 
-    def guarded() -> None:
+    def __init__(self, name: str, run: Callable[[], None]) -> None:
+        self._name = name
+        self._run = run
+        self._log = structlog.get_logger().bind(timer=name)
+        self._thread: threading.Thread | None = None
+        self._told = False
+
+    def __call__(self) -> None:
+        """Start the function, unless its last run has not come back."""
+        if self._thread is not None and self._thread.is_alive():
+            if not self._told:
+                self._told = True
+                self._log.warning("timer has not come back; it is not started again before it does")
+            return
+        self._told = False
+        self._thread = threading.Thread(target=self._guarded, name=f"timer-{self._name}", daemon=True)
+        self._thread.start()
+
+    def _guarded(self) -> None:
         try:
-            run()
+            self._run()
         except Exception as error:  # noqa: BLE001 - edge: one timer failing must not stop the others
-            log.error("timer failed; it runs again at its next time", error=repr(error))
-
-    return guarded
+            self._log.error("timer failed; it runs again at its next time", error=repr(error))

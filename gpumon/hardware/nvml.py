@@ -18,13 +18,28 @@ import ctypes
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import pynvml
-
+from gpumon.model.errors import GpumonError
 from gpumon.model.fault import Fault
+
+_REINSTALL = "pip uninstall -y pynvml; pip install --force-reinstall 'nvidia-ml-py>=12.560'"
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # another distribution's module of this name warns: doctor's to tell
+        import pynvml
+except ImportError as error:
+    raise GpumonError(f"the Python package nvidia-ml-py cannot be imported ({error}): {_REINSTALL}") from None
+# What no version of nvidia-ml-py lacks. Other calls may be missing: they are then not supported.
+for _name in ("NVMLError", "NVMLLibraryMismatchError", "nvmlLib", "nvmlInit", "nvmlDeviceGetHandleByIndex"):
+    if not hasattr(pynvml, _name):
+        raise GpumonError(
+            f"the Python module pynvml at {getattr(pynvml, '__file__', '?')} lacks {_name}: it is not the one of "
+            f"nvidia-ml-py: {_REINSTALL}"
+        )
 
 # A refused permission may come back when a cgroup or an option changes: asked again this rarely.
 _PERMISSION_RETRY_S = 60.0

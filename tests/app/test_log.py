@@ -60,7 +60,7 @@ from gpumon.app import log
 log.configure("info", "json")
 logger = structlog.get_logger()
 for n in range({count}):
-    logger.info("line", n=n, blob=b"x", key="y" * {size})
+    logger.info(f"line {{n}}", n=n, blob=b"x", key="y" * {size})
 log.drain(2.0)
 print("done", log.dropped_lines())
 """

@@ -72,6 +72,10 @@ class Watched:
             self.published = self._publisher.publish(self.view, {})
         return Page(self.published.pages.text)
 
+    def skip(self) -> None:
+        """Let a second pass without reading the page."""
+        self._state = step(self._state, next(self._ticks), self._settings)
+
     @property
     def view(self) -> NodeView:
         """The newest tick as outputs see it."""
