@@ -89,6 +89,7 @@ struct call {
     int code;         /* what to return at once; -1: go on */
     char answer[4096]; /* scripted value; "" none */
     int attempt_count; /* count that goes with a scripted INSUFFICIENT_SIZE, -1 none */
+    int64_t cpu_ns;    /* of this thread when the call began */
 };
 void call_begin(struct call *call, struct handle *device, const char *name, long argument);
 void call_end(struct call *call);

@@ -36,6 +36,9 @@ _STRIDES = {1: (16,), 2: (24, 32, 16), 3: (24, 32, 16)}
 _PID_MAX = 1 << 22  # the kernel's own limit on 64-bit machines
 # Utilization stamped longer ago than the last look says nothing about now; the first look goes back this far.
 _FIRST_LOOK_S = 5.0
+# Each list holds a driver lock for about 4.5 ms (MangoHud #2104). On a node of compute jobs those of graphics and MPS
+# are empty for weeks: an empty one is asked again after this time; until then a new process on it alone is not seen.
+_EMPTY_STAYS_S = 20.0
 _STAMP_TOLERANCE_S = 1.0  # the driver samples up to once a second and stamps by another clock
 
 
@@ -101,6 +104,7 @@ class ProcessReader:
         self._memory_total_bytes = memory_total_bytes
         self._pid_limit = pid_limit
         self._capacity = 64
+        self._empty_until_s: dict[tuple[str, str], float] = {}  # by (mig_uuid, kind)
         self._since_us = 0  # newest utilization stamp this card returned
         self._looked_s = math.nan
         self._wall_offset_s = math.nan
@@ -130,7 +134,10 @@ class ProcessReader:
             yield device, mig_slice.mig_uuid
 
     def _list(self, device: Device, mig_uuid: str, merged: dict[tuple[int, str], GpuProcess]) -> Fault | None:
+        now_s = self._clock.mono_s()
         for kind, name in _KINDS:
+            if now_s < self._empty_until_s.get((mig_uuid, kind), -math.inf):
+                continue
             filled = process_list(device, name, self._capacity)
             if isinstance(filled, Fault):
                 if kind == "compute" or device.gone is not None:
@@ -144,6 +151,8 @@ class ProcessReader:
             if dropped:
                 device.meter.reject("process", dropped)
             self._capacity = max(self._capacity, 2 * filled.count)
+            if not entries and kind != "compute":
+                self._empty_until_s[mig_uuid, kind] = now_s + _EMPTY_STAYS_S
             for entry in entries:
                 _merge(merged, GpuProcess(entry.pid, kind, entry.memory_bytes, mig_uuid))
         return None
