@@ -60,9 +60,10 @@ def _now() -> list[Panel]:
                 "Cards of jobs that are held back now: idle, hung, throttled, or waiting for data or for the host.",
                 "the table below names the jobs; begin at its top.",
             ),
-            Query(f"{held_back} or vector(0)"),
+            Query(held_back),
             unit="short",
             steps=BAD_FROM_ONE,
+            no_value="0",
         ),
         figure(
             "Cards with a job",
@@ -70,8 +71,9 @@ def _now() -> list[Panel]:
                 "Cards that a job has or was given.",
                 "fewer than the cards that answer: cards are free. More: jobs share cards.",
             ),
-            Query(f"sum({queries.by_job('gpumon_job_gpus', NODE, TENANT)}) or vector(0)"),
+            Query(f"sum({queries.by_job('gpumon_job_gpus', NODE, TENANT)})"),
             unit="short",
+            no_value="0",
         ),
         figure(
             "Cards that answer",
@@ -93,7 +95,7 @@ def _now() -> list[Panel]:
             steps=BAD_FROM_ONE,
         ),
         figure(
-            "Alerts that fire",
+            "Alerts",
             Says("gpumon's alerts that fire now, of warning and critical severity.", "the list below names them."),
             Query(f"count({queries.firing(NODE, _LOUD)}) or vector(0)"),
             unit="short",

@@ -108,10 +108,7 @@ def _now() -> list[Panel]:
                 "Cards whose clock heat or the power brake holds down now.",
                 "heat: fans, dust, inlet temperature, space between cards. Brake: power supply and its cables.",
             ),
-            Query(
-                "count(max by (instance, gpu, uuid) "
-                f"({queries.picked('gpumon_gpu_throttled', _HARMFUL, *_CARDS)}) == 1) or vector(0)"
-            ),
+            Query(f"sum({queries.by_card('gpumon_gpu_throttled', _HARMFUL, *_CARDS)})"),
             unit="short",
             width=4,
             steps=BAD_FROM_ONE,
@@ -129,7 +126,7 @@ def _now() -> list[Panel]:
             steps=FULLNESS,
         ),
         figure(
-            "Power",
+            "Power now",
             Says(
                 "Power of the node's cards.",
                 "a sudden fall is a job that has stopped or a card that was lost.",
@@ -159,7 +156,7 @@ def _cards() -> Panel:
             "heat; a card with much less power than its neighbours in one job is waited for, or waits.",
         ),
         [
-            Query(up),
+            Query(f'label_join({up}, "key", " ", "instance", "gpu")'),
             Query(of_card("gpumon_pcie_saturation_ratio", 'direction="rx"')),
             Query(of_card("gpumon_pcie_saturation_ratio", 'direction="tx"')),
             Query(power),
@@ -182,8 +179,7 @@ def _cards() -> Panel:
         ],
         width=15,
         height=11,
-        sort="GPU",
-        descending=False,
+        order="key",
     )
 
 
@@ -336,40 +332,30 @@ def _errors() -> list[Panel]:
                 "a few replays a day are harmless; a steady stream means a bad riser, contact or power connector, and often "
                 "comes before a lost card.",
             ),
-            Query(f"max by (instance, gpu, kind) ({events('gpumon_pcie_errors_total')})", f"{_CARD} {{{{kind}}}}"),
-            Query(f"max by (instance, gpu) ({events('gpumon_pcie_replays_total')})", f"{_CARD} replays"),
+            Query(
+                f"max by (instance, gpu, uuid, kind) ({events('gpumon_pcie_errors_total')})", f"{_CARD} {{{{kind}}}}"
+            ),
+            Query(f"max by (instance, gpu, uuid) ({events('gpumon_pcie_replays_total')})", f"{_CARD} replays"),
             unit="short",
             legend_right=True,
             largest_first=True,
         ),
-        graph(
-            "Xid errors",
-            Says(
-                "Errors that the driver reported, by number.",
-                "79: off the bus; 48, 63, 64, 94, 95: memory; 74: NVLink; 13, 31, 43, 45: the program's own fault.",
-            ),
-            Query(
-                f"max by (instance, gpu, xid) ({queries.picked('gpumon_gpu_xid_errors_total', *_CARDS)})",
-                f"{_CARD} Xid {{{{xid}}}}",
-            ),
-            unit="short",
-            width=6,
-            no_value="The driver has reported no error.",
-        ),
+        _xids(),
         graph(
             "Memory errors",
             Says(
-                "ECC errors by kind since the driver was loaded, and row remaps that wait for a reset. Only cards with ECC.",
+                "New ECC errors by kind, and row remaps that wait for a reset. Only cards with ECC.",
                 "uncorrected ones: reset the card; again: replace it. A remap that failed: replace the card.",
             ),
             Query(
-                f"max by (instance, gpu, kind) ({queries.picked('gpumon_gpu_ecc_errors_total', *_CARDS)})",
+                f"max by (instance, gpu, kind) ({events('gpumon_gpu_ecc_errors_total')})",
                 f"{_CARD} {{{{kind}}}}",
             ),
             Query(queries.by_card("gpumon_gpu_row_remap_pending", *_CARDS), f"{_CARD} remap pending"),
             Query(queries.by_card("gpumon_gpu_row_remap_failed", *_CARDS), f"{_CARD} remap failed"),
             unit="short",
-            width=6,
+            width=12,
+            height=9,
             no_value="These cards have no ECC.",
         ),
         timeline(
@@ -380,10 +366,34 @@ def _errors() -> list[Panel]:
             ),
             Query(queries.by_card("gpumon_gpu_up", *_CARDS), _CARD),
             mappings=palette.answers(),
+            width=12,
             height=9,
             show_text=False,
         ),
     ]
+
+
+def _xids() -> Panel:
+    key = "instance, gpu, uuid, xid"
+    last = f"max by ({key}) ({queries.picked('gpumon_gpu_xid_last_timestamp_seconds', *_CARDS)})"
+    return rows(
+        "Xid errors",
+        Says(
+            "Errors that the driver reported since gpumon started: card, number, and how long ago the last one was.",
+            "79: the card fell off the bus; 48, 63, 64, 94, 95: memory; 74: NVLink; 13, 31, 43, 45: the program's own fault.",
+        ),
+        [Query(f"time() - {last}")],
+        [
+            Column("instance", "Node", of_width(150)),
+            Column("gpu", "GPU", of_width(70)),
+            Column("xid", "Xid", of_width(80)),
+            Column("Value", "Last one was", as_unit("s", 0)),
+        ],
+        width=12,
+        sort="Last one was",
+        descending=False,
+        no_value="The driver has reported no error.",
+    )
 
 
 def _fullness(direction: str) -> str:

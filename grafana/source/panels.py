@@ -75,7 +75,7 @@ def thresholds(*steps: tuple[float, str], base: str = CALM) -> dashboard_builder
 _POSSIBLE_COLUMNS = (
     *("Time", "Value", *(f"Value #{letter}" for letter in "ABCDEFGHIJKLMNOP")),
     *("instance", "gpu_job", "tenant", "class", "detail", "verdict", "gpu", "uuid", "uplink", "about", "alertname"),
-    *("severity", "audience", "finding", "advice", "key", "version", "python"),
+    *("severity", "audience", "finding", "advice", "key", "version", "python", "xid"),
 )
 
 # A link is worth a look from here, and full from there: `pcie_saturated_seconds_total` counts from 0.8.

@@ -72,10 +72,9 @@ def _has_lost(*matchers: str) -> str:
 
 
 def cards_in_class(classes: str, *matchers: str) -> str:
-    """Return, for each job, its cards while it is in one of the classes (a regular expression), else nothing."""
+    """Return each job's cards while it is in one of the classes (a regular expression), else 0."""
     selector = picked("gpumon_job_bottleneck", f'class=~"{classes}"', *matchers)
-    in_class = f"max by ({JOB_KEY}) ({selector}) == 1"
-    return f"({in_class}) * on ({JOB_KEY}) group_left () {by_job('gpumon_job_gpus', *matchers)}"
+    return f"max by ({JOB_KEY}) ({selector}) * on ({JOB_KEY}) group_left () {by_job('gpumon_job_gpus', *matchers)}"
 
 
 def held_back_card_hours(classes: str, *matchers: str) -> str:

@@ -1,7 +1,7 @@
 """Days of scrapes that never happened: pages of simulated nodes, put on a time axis, as text that promtool imports.
 
-A minute or two of simulated time is repeated over a span. Gauges are taken as they are; a counter goes on growing at the
-rate it had, so rates over any range are those of the simulation. Unix times in values move with the sample.
+A minute or two of simulated time is repeated over a span. Gauges are taken as they are; a counter goes on growing at
+the rate it had, so rates over any range are those of the simulation. Unix times in values move with the sample.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def lines(node: Node, pages: dict[str, list[tuple[float, Page]]], at: Sequence[f
     totals: dict[str, float] = {}
     before_s = at[0]
     for phase in node.phases:
-        window = [page for page in pages[phase.scenario] if phase.from_s <= page[0] - _start(pages, phase) <= phase.to_s]
+        window = [
+            page for page in pages[phase.scenario] if phase.from_s <= page[0] - _start(pages, phase) <= phase.to_s
+        ]
         mine = [moment for moment in at if before_s <= moment <= end_s - phase.until_s]
         yield from _of_phase(node.instance, window, mine, totals)
         if mine:

@@ -109,7 +109,9 @@ def import_blocks(file: Path, data: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def evaluated(answers: Answers, rule_files: Sequence[Path], start_s: float, end_s: float, step_s: float) -> Iterator[str]:
+def evaluated(
+    answers: Answers, rule_files: Sequence[Path], start_s: float, end_s: float, step_s: float
+) -> Iterator[str]:
     """Yield `series value time` of what recording and alerting rules would have written, had they run all the time.
 
     Prometheus backfills recording rules only; this also gives ALERTS, firing once `for` has passed.
@@ -120,9 +122,7 @@ def evaluated(answers: Answers, rule_files: Sequence[Path], start_s: float, end_
                 yield from _of_rule(answers, rule, start_s, end_s, step_s)
 
 
-def _of_rule(
-    answers: Answers, rule: Mapping[str, Any], start_s: float, end_s: float, step_s: float
-) -> Iterator[str]:
+def _of_rule(answers: Answers, rule: Mapping[str, Any], start_s: float, end_s: float, step_s: float) -> Iterator[str]:
     own = {key: str(value) for key, value in rule.get("labels", {}).items()}
     pending_s = _seconds(rule.get("for", "0s"))
     for series in answers.over(rule["expr"], start_s, end_s, step_s):

@@ -1,0 +1,13 @@
+"""What is committed is what the generator gives."""
+
+from __future__ import annotations
+
+import pytest
+
+from grafana.generate import PROJECT, files
+
+
+@pytest.mark.parametrize("name", sorted(files()))
+def test_committed_files_are_the_generated_ones(name: str) -> None:
+    """`python -m grafana.generate` changes nothing."""
+    assert (PROJECT / name).read_text("utf-8") == files()[name], "run: python -m grafana.generate"
