@@ -30,7 +30,8 @@ OF_TALLEST = 0.15  # of the tallest peak's power: weaker ones are beats of the s
 TOOTH = 2  # bins either side of a multiple: the width of a Hann window's peak
 EXPLAINED = 0.45  # of the power that stands out from the floor
 NEARLY = 0.85  # of what the best base explains: then the shorter period is the step and the rest is its envelope
-FLOOR = 5.0  # times the median of the spectrum stands out
+FLOOR = 6.0  # times the level of its surroundings stands out
+STRETCH = 24  # bins of one stretch of the surroundings
 AGREE = 0.03
 KEPT = 5  # estimates of each signal, 12 s apart
 AGAIN = 3  # of them must agree where only one signal tells
@@ -102,8 +103,9 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     step_hz = 1.0 / (grid.value.size * grid.pace_s)
     if spectrum.size < FEWEST_POINTS // 2:
         return math.nan
+    spectrum /= _surroundings(spectrum)
     spectrum[:SLOWEST] = 0.0
-    floor = max(FLOOR * float(np.median(spectrum[SLOWEST:])), OF_TALLEST * float(spectrum.max()))
+    floor = max(FLOOR, OF_TALLEST * float(spectrum.max()))
     above = np.where(spectrum > floor, spectrum, 0.0)
     if not above.any():
         return math.nan
@@ -119,6 +121,19 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     # Periods that may not be given compete all the same: half of a long one or twice a short one is not the answer.
     possible = base >= FEWEST_CYCLES and base * step_hz * shortest_s <= 1.0
     return step_hz * base if possible else math.nan
+
+
+def _surroundings(spectrum: Floats) -> Floats:
+    """Return the level a peak stands in: medians of stretches of the spectrum, joined by straight lines.
+
+    The harmonics of a slow cycle lie two or three bins apart and lift the level they stand in; those of a step do not.
+    """
+    count = max(2, spectrum.size // STRETCH)
+    parts = np.array_split(spectrum, count)
+    medians = np.array([float(np.median(part)) for part in parts])
+    middles = (np.arange(count) + 0.5) * spectrum.size / count
+    level: Floats = np.interp(np.arange(spectrum.size), middles, medians)
+    return np.maximum(level, 1e-12 * float(spectrum.max()) + 1e-300)
 
 
 def _appears(above: Floats, base: float) -> bool:
