@@ -19,12 +19,10 @@ _FASTEST_KNOWN = pcie_bytes_per_second(5, 16)
 # Share of a turn after which a gap counts as unobserved (DESIGN 3). The line rate is never reached by payload and
 # headers together (0.97 seen at most), so a tenth is a margin against clocks and rounding, not against luck.
 _LONGEST_GAP_TURNS = 0.9
-# Leaves 5 ms of lateness at gen5 x16. A poller that is later than that reads more often (lateness.py); for the others
-# each read saved counts: at the published 0.3 ms, 8 cards at 0.75 turns would fill the driver's whole 5 % (48 ms/s).
-_BUSY_TURNS = 0.82
+_BUSY_TURNS = 0.75  # leaves 10 ms of lateness at gen5 x16
 _QUIET_TURNS = 0.85  # the longest period that survives 3 ms of lateness there
-# Nothing is gained much below: the power and memory witnesses read in the same call change no faster than 20 Hz.
-_BUSY_PERIOD_S = 0.055
+# Nothing is gained below 20 Hz: the power and memory witnesses read in the same call change no faster.
+_BUSY_PERIOD_S = 0.05
 _QUIET_PERIOD_S = 0.1
 # Below this share of the line rate both directions count as quiet (DESIGN 3).
 _QUIET_RATIO = 0.1

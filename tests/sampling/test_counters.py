@@ -110,7 +110,7 @@ def test_nvlink_counters_that_restart_make_no_slot() -> None:
 
 @pytest.mark.parametrize(
     ("generation", "width", "busy_s", "quiet_s"),
-    [(3, 4, 0.055, 0.1), (4, 16, 0.055, 0.1), (5, 16, 0.055, 0.058), (6, 16, 0.0291, 0.0302)],
+    [(3, 4, 0.05, 0.1), (4, 16, 0.05, 0.1), (5, 16, 0.05, 0.058), (6, 16, 0.0266, 0.0302)],
 )
 def test_the_period_follows_the_link(generation: int, width: int, busy_s: float, quiet_s: float) -> None:
     """Periods stay below 0.9 of the time in which the link's counters come round."""
