@@ -58,21 +58,26 @@ def expired(delivery: Delivery, targets: Mapping[str, Target], now_s: float) -> 
 
 
 def due(delivery: Delivery, targets: Mapping[str, Target], now_s: float) -> Waiting | None:
-    """Return the next message to send, None if none may go now. Each target gets its messages in order."""
+    """Return the next message to send, None if none may go now.
+
+    Each target gets its messages in order, but what is critical passes by what the night holds back.
+    """
     blocked: set[str] = set()
     for one in delivery.waiting:
         target = targets.get(one.target)
-        if target is None or one.target in blocked:
+        if target is None or one.target in blocked or _is_held_back(target, one.message, now_s):
             continue
-        if one.not_before_s <= now_s and _may_send(target, one.message, delivery.sent_s.get(one.target, ()), now_s):
+        if one.not_before_s <= now_s and _has_room(target, delivery.sent_s.get(one.target, ()), now_s):
             return one
         blocked.add(one.target)
     return None
 
 
-def _may_send(target: Target, message: Message, sent_s: Sequence[float], now_s: float) -> bool:
-    if target.quiet is not None and message.severity != "critical" and target.quiet.holds(now_s):
-        return False
+def _is_held_back(target: Target, message: Message, now_s: float) -> bool:
+    return target.quiet is not None and message.severity != "critical" and target.quiet.holds(now_s)
+
+
+def _has_room(target: Target, sent_s: Sequence[float], now_s: float) -> bool:
     recent = [at_s for at_s in sent_s if now_s - at_s < _HOUR_S]
     return len(recent) < target.most_per_hour and all(now_s - at_s >= PAUSE_S for at_s in recent)
 

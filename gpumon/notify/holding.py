@@ -26,6 +26,11 @@ class Held:
     firing: bool = False
     absent_s: float = 0.0  # of a firing one, since it last had its share
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it still has its share. One that fires without it is on its way out, too late to be told first."""
+        return self.firing and self.absent_s == 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

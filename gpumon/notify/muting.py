@@ -24,9 +24,9 @@ _CLASS_ALERTS = frozenset(
 _SLOW = (_CLASS_ALERTS - {"GpumonJobHung"}) | {"GpumonJobAddGpuSlowdown", "GpumonJobStraggler"}
 
 
-def is_muted(condition: Condition, firing: Collection[Condition]) -> bool:
-    """Return whether another alert that holds is the reason for this one."""
-    return any(_explains(other, condition) for other in firing if other.key != condition.key)
+def reasons_for(condition: Condition, others: Collection[Condition]) -> list[Condition]:
+    """Return the alerts that are the reason for this one."""
+    return [other for other in others if other.key != condition.key and _explains(other, condition)]
 
 
 def _explains(reason: Condition, result: Condition) -> bool:

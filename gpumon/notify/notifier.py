@@ -23,7 +23,7 @@ from gpumon.notify.condition import Condition
 from gpumon.notify.holding import Holding, observe, restored
 from gpumon.notify.job_conditions import job_conditions
 from gpumon.notify.message import Message, compose
-from gpumon.notify.muting import is_muted
+from gpumon.notify.muting import reasons_for
 from gpumon.notify.node_conditions import node_conditions
 from gpumon.notify.outbox import Kept, Told, Waiting
 from gpumon.notify.target import Target, targets_of
@@ -64,6 +64,8 @@ class Notifier:
         self._problems: dict[str, str] = {}  # last problem by target, so that a lasting one is logged once
         self._due_s: dict[tuple[str, tuple[str, str, str]], float] = {}  # (status, group) -> monotonic
         self._over: list[Condition] = []
+        # Alerts that came with the loss of a card: told with it, and not once more when the card is back.
+        self._spared: frozenset[str] = frozenset()
         self._last_s: float | None = None
         try:
             kept = outbox.load(folder) if folder is not None else Kept()
@@ -109,19 +111,28 @@ class Notifier:
 
     def _queue_firing(self, view: NodeView) -> int:
         firing = [held.condition for held in self._holding.values() if held.firing]
-        now_s = self._wall()
-        untold = [
-            condition
-            for condition in firing
-            if (condition.key not in self._told or now_s - self._told[condition.key].last_s >= self._repeat_s)
-            and not is_muted(condition, firing)
+        # A card that does not answer is not sure to be lost yet, but what else is wrong with it can wait until it is.
+        reasons = firing + [
+            held.condition for held in self._holding.values() if held.condition.alert == "GpumonGpuLost"
         ]
+        self._spared &= _keys(firing)
+        untold = []
+        for held in self._holding.values():
+            found = reasons_for(held.condition, reasons) if held.firing else []
+            if any(reason.alert == "GpumonGpuLost" and reason in firing for reason in found):
+                self._spared |= {held.condition.key}
+            if held.lasts and not found and held.condition.key not in self._spared and self._is_due(held.condition):
+                untold.append(held.condition)
         queued = 0
         for group in self._groups("firing", untold, view.mono_s):
             self._enqueue("firing", group, view, frozenset())
-            self._told |= {condition.key: Told(condition, now_s) for condition in group}
+            self._told |= {condition.key: Told(condition, self._wall()) for condition in group}
             queued += 1
         return queued
+
+    def _is_due(self, condition: Condition) -> bool:
+        told = self._told.get(condition.key)
+        return told is None or self._wall() - told.last_s >= self._repeat_s
 
     def _queue_over(self, view: NodeView) -> int:
         queued = 0

@@ -1,0 +1,54 @@
+"""A notifier on counted time, with targets that only remember what they got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from gpumon.model.view import NodeView
+from gpumon.notify.message import Message
+from gpumon.notify.notifier import Notifier
+from gpumon.notify.target import OPERATOR, Secret, Target
+from tests import views
+from tests.notify.nodes import at
+
+HERE = Secret(file="/nowhere")
+ACME = Target("acme-1", "acme", "webhook", HERE, most_per_hour=600)
+ZETA = Target("zeta-2", "zeta", "webhook", HERE, language="zh", most_per_hour=600)
+OPERATIONS = Target("@operator-3", OPERATOR, "webhook", HERE, most_per_hour=600)
+EVERY = (ACME, ZETA, OPERATIONS)
+TICK_S = 5.0
+
+
+class Watch:
+    """Runs a notifier over minutes in milliseconds."""
+
+    def __init__(self, folder: Path | None, targets: tuple[Target, ...] = EVERY, repeat_s: float = 86_400.0) -> None:
+        self.seconds = 0.0
+        self.got: list[tuple[str, Message]] = []
+        self.problem = ""  # what the service says instead of taking a message
+        self.notifier = Notifier(
+            targets,
+            folder,
+            repeat_s,
+            wall=lambda: views.WALL_S + self.seconds,
+            channels={"webhook": self._send, "wecom": self._send},
+        )
+
+    def _send(self, target: Target, message: Message) -> str:
+        if not self.problem:
+            self.got.append((target.owner, message))
+        return self.problem
+
+    def run(self, minutes: float, view: NodeView, change: Callable[[NodeView], NodeView] | None = None) -> None:
+        """Let time pass over a node in one state, sending what is due."""
+        shown = view if change is None else change(view)
+        for _ in range(round(minutes * 60 / TICK_S)):
+            self.seconds += TICK_S
+            self.notifier.observe(at(shown, self.seconds))
+            while self.notifier.send_next():
+                pass
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return (owner, status) of every message so far."""
+        return [(owner, message.status) for owner, message in self.got]
