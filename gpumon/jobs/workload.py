@@ -11,14 +11,15 @@ from itertools import takewhile
 
 from gpumon.jobs.layout.command import Command, base_name
 
-# Options that change from run to run or with the number of cards, and not what is computed on each.
+# Options that change from run to run or with the number of cards, and not what is computed.
 _RUN_OPTIONS = re.compile(
     r"(?:.*-)?(?:port|host|addr|address|rank|seed|output|out|log|logs|logging|save|run|name|id|dir|resume|checkpoint|"
-    r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas)(?:-.*)?"
+    r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas|"
+    r"zero|deepspeed|fsdp|ddp)(?:-.*)?"
     r"|tp|pp|dp|ep|tp-size|pp-size|dp-size|ep-size|.*-parallel-size|tensor-split|ts|verbose|v|quiet|q|debug"
 )
-# What is computed on, although its option is called a name or an id.
-_CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path)?")
+# What is computed, although the option speaks of a name, an id, or a device.
+_CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path)?|.*batch.*")
 # Scripts that lie here were unpacked for this run alone.
 _PASSING_FOLDERS = ("/tmp/", "/var/", "/run/", "/dev/")
 

@@ -27,7 +27,7 @@ _TOTAL = frozenset({"tp", "pp", "tp+pp", "dataparallel", "device_map", "layers",
 # is cut up over the cards, another day's clock. What the shares leave open comes on top, up to MOST: beyond it nothing
 # could be told from its double.
 NEAR = 1.25
-MOST = 1.6
+MOST = 1.85
 # Without a strategy to go by, the other kind must lie this factor further away.
 CLEARER = 1.35
 
