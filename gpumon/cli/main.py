@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     # One thread is enough for arrays of a few thousand numbers, and a pool of them costs memory. Before numpy loads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if words[:1] == ["run"]:
+        _mind_signals_while_starting()
     args = _parser(words).parse_args(words)
     log.configure("warning", "auto")  # `run` sets its own
     try:
@@ -55,6 +58,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except KeyboardInterrupt:
         return 130
+
+
+def _mind_signals_while_starting() -> None:
+    """End at SIGTERM and outlive SIGHUP before the daemon is there to handle them, up to a second after the start.
+
+    For the first process of a container the kernel drops a signal without a handler: its stop would wait in vain.
+    """
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(OK))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
