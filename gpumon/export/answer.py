@@ -15,7 +15,7 @@ from gpumon.model.fault import Fault
 from gpumon.model.view import NodeView
 
 FRESH_S = 5.0  # CONTRACT: a tick older than this is not shown as the present
-# Cards count as gone after 2.5 s without an answer; a driver reload and a hiccup of all cards at once take less than this.
+# Cards count as gone after 2.5 s without an answer; a driver reload and a hiccup of all cards take less than this.
 SILENT_S = 8.0
 START_S = 60.0  # before the first tick: initialising NVML on a node without persistence takes several seconds a card
 

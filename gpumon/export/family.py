@@ -35,6 +35,15 @@ class Families:
             else:
                 samples.append((labels, value))
 
+    def take(self, others: Families) -> None:
+        """Add all that another collection holds; it is not used any more."""
+        for name, samples in others._samples.items():
+            mine = self._samples.get(name)
+            if mine is None:
+                self._samples[name] = samples
+            else:
+                mine += samples
+
     def count(self) -> int:
         """Return how many samples were added."""
         return sum(map(len, self._samples.values()))

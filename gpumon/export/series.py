@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import structlog
 
 from gpumon.export.card_series import add_card
 from gpumon.export.family import Families, Family
 from gpumon.export.job_series import add_job, is_shown
 from gpumon.export.node_series import Build, add_node, add_self
 from gpumon.model.view import JobView, NodeView
+
+_log = structlog.get_logger()
 
 
 def node_families(
@@ -30,10 +34,10 @@ def node_families(
     out = Families()
     indices = {card.card.identity.uuid: str(card.card.identity.index) for card in view.cards}
     wall_minus_mono_s = view.wall_s - view.mono_s
-    add_node(out, view, indices, dropped)
+    _add_whole(out, dropped, add_node, view, indices, dropped)
     if view.nvml_up:
         for card in view.cards:
-            add_card(out, card, wall_minus_mono_s, dropped)
+            _add_whole(out, dropped, add_card, card, wall_minus_mono_s, dropped)
     _add_jobs(out, view, indices, max_jobs, dropped)
     _add_self_and_counts(out, view, build, notifications, dropped)
     return out.in_order()
@@ -62,10 +66,22 @@ def self_families(
     return out.in_order()
 
 
+def _add_whole(out: Families, dropped: Counter[str], add: Callable[..., None], *arguments: object) -> None:
+    """Add the series of one subject, all or none: a fault in one must not take the page from the others."""
+    part = Families()
+    try:
+        add(part, *arguments)
+    except Exception as error:  # noqa: BLE001 - edge: one card or job that cannot be shown
+        dropped["error"] += 1
+        _log.error("series left out", error=repr(error))
+    else:
+        out.take(part)
+
+
 def _add_jobs(out: Families, view: NodeView, indices: Mapping[str, str], max_jobs: int, dropped: Counter[str]) -> None:
     shown = _oldest_running_first([job for job in view.jobs if is_shown(job, view.mono_s)])
     for job in shown[:max_jobs]:
-        add_job(out, job, indices, dropped)
+        _add_whole(out, dropped, add_job, job, indices, dropped)
     if len(shown) > max_jobs:
         dropped["jobs"] += _series_of(shown[max_jobs:], indices)
 

@@ -175,13 +175,12 @@ def process_stuck(node: NodeSubject, edge: float) -> Found | None:
     evidence = []
     for subject in node.jobs:
         job = subject.job
-        stuck_s = subject.age_s - (job.stuck_since_s - job.first_seen_s)
-        if not stuck_s >= STUCK_S:
+        if not subject.stuck_s >= STUCK_S:
             continue
         held = sum(card.memory_bytes for card in job.cards if not math.isnan(card.memory_bytes))
         evidence.append(
-            f"job {job.gpu_job}: its {len(job.processes)} processes have been dead or unkillable for {stuck_s:.0f} s "
-            f"and hold {held / 1e9:.1f} GB"
+            f"job {job.gpu_job}: its {len(job.processes)} processes have been dead or unkillable for "
+            f"{subject.stuck_s:.0f} s and hold {held / 1e9:.1f} GB"
         )
     return Found(tuple(evidence)) if evidence else None
 

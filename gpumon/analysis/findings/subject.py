@@ -74,8 +74,8 @@ class Subject:
     quota_cpus: float = math.nan  # CPUs its control group allows it; NaN: no quota, or unknown
     neighbours: tuple[Job, ...] = ()  # other jobs with processes on its cards
     tenants_known: bool = False  # the configuration names tenants
-    age_s: float = 0.0  # since the job was first seen
     seen_from_start: bool = False  # gpumon was there when it began
+    stuck_s: float = math.nan  # how long all its processes on cards have been dead or unkillable; NaN: they are not
 
     @property
     def layout(self) -> Layout:

@@ -187,7 +187,7 @@ def _subject(job: Job, memory: JobMemory, now: Now, swap: Swap, before: Seen) ->
             if other.gpu_job != job.gpu_job and any(card.uuid in mine and card.used for card in other.cards)
         ),
         tenants_known=bool(now.settings.tenants.tenants),
-        age_s=age_s,
+        stuck_s=tick.mono_s - job.stuck_since_s,
         seen_from_start=tick.wall_s - age_s - job.start_wall_s <= WATCHED_FROM_START_S,
     )
 
