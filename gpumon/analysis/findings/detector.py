@@ -36,3 +36,7 @@ class Detector(Generic[Kind]):
     ask: Callable[[Kind, float], Found | None]
     looks: int = 2  # in a row that must find it before it holds
     any_class: bool = False  # needs no verdict: it is about how the job was set up or what its cards are
+
+    def there(self, subject: Subject) -> bool:
+        """Return True where a job showed every signal the finding needs."""
+        return all(signal.there(subject) for signal in self.needs)

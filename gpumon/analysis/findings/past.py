@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpumon.analysis.findings.holding import Held
-from gpumon.analysis.findings.subject import Subject, Swap
+from gpumon.analysis.findings.subject import Saves, Subject, Swap
 from gpumon.analysis.strategy import Seen
 
 
@@ -17,6 +17,7 @@ class JobFindings:
 
     held: Held = field(default_factory=Held)
     strategy: Seen = field(default_factory=Seen)
+    saves: Saves = field(default_factory=Saves)
     subject: Subject | None = None  # of the newest look
     looked_s: float = -math.inf
 

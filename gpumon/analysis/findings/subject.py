@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.strategy import Seen
@@ -53,6 +54,24 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
+class Saves:
+    """The looks of the last minutes: at which of them did one process hold all cards while it saved?"""
+
+    looks: tuple[bool, ...] = ()  # oldest first
+    gpu: int = -1  # whose process it was the last time
+
+    @property
+    def share(self) -> float:
+        """How many of the looks."""
+        return sum(self.looks) / len(self.looks) if self.looks else 0.0
+
+    @property
+    def times(self) -> int:
+        """How often it began."""
+        return sum(now and not before for before, now in pairwise((False, *self.looks)))
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """One job as the detectors see it."""
 
@@ -74,6 +93,7 @@ class Subject:
     quota_cpus: float = math.nan  # CPUs its control group allows it; NaN: no quota, or unknown
     neighbours: tuple[Job, ...] = ()  # other jobs with processes on its cards
     tenants_known: bool = False  # the configuration names tenants
+    saves: Saves = field(default_factory=Saves)
     seen_from_start: bool = False  # gpumon was there when it began
     stuck_s: float = math.nan  # how long all its processes on cards have been dead or unkillable; NaN: they are not
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpumon.analysis import shape, windows
+from gpumon.analysis.case import Case
 from gpumon.analysis.findings import JOB_DETECTORS, NODE_DETECTORS, holding
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.past import FindingsPast, JobFindings, SwapLevels
-from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Subject, Swap
+from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Saves, Subject, Swap
 from gpumon.analysis.memory import CardMemory, JobMemory
 from gpumon.analysis.strategy import Seen, recognise
 from gpumon.model.causes import CAUSES_BY_KEY
@@ -30,6 +31,8 @@ TURNS = 10  # ticks over which the jobs' looks are spread
 OVERDUE_S = 15.0  # a job whose turn fell into a hole, or whose ticks are further apart than its turns
 SETTLED_S = 15.0  # how long a verdict has stood before anything rests on it
 SHORTEST_S = 12.0  # of a window, for a look
+SAVES_KEPT = 60  # looks: ten minutes
+SAVES_BYTES_PER_SECOND = 50e6  # to disk: a checkpoint, not a log
 WATCHED_FROM_START_S = 60.0
 _SETTLED_CLASSES = frozenset(JobClass) - {JobClass.UNKNOWN, JobClass.IDLE}
 
@@ -96,13 +99,14 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
     case = memory.case
     if case is None or case.evidence.seconds < SHORTEST_S:
         return replace(before, looked_s=now_s)
-    subject = _subject(job, memory, now, swap, before.strategy)
+    saves = _saves(before.saves, case)
+    subject = replace(_subject(job, memory, now, swap, before.strategy), saves=saves)
     verdict = subject.verdict
     settled = verdict.job_class in _SETTLED_CLASSES and now_s - verdict.since_s >= SETTLED_S
     idle = verdict.job_class is JobClass.IDLE
 
     def there(detector: Detector[Subject]) -> bool:
-        return all(signal.there(subject) for signal in detector.needs)
+        return detector.there(subject)
 
     def askable(detector: Detector[Subject]) -> bool:
         return settled or (detector.any_class and not idle)
@@ -111,7 +115,15 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
         return detector.ask(subject, edge)
 
     held = holding.settle(before.held, JOB_DETECTORS, ask, there=there, askable=askable, now_s=now_s)
-    return JobFindings(held, subject.strategy, subject, now_s)
+    return JobFindings(held, subject.strategy, saves, subject, now_s)
+
+
+def _saves(before: Saves, case: Case) -> Saves:
+    """Return the looks with this one: does one process hold all cards while it writes?"""
+    alone = case.waiting.by_host and len(case.waiting.culprits) == 1
+    saving = alone and case.host("write_bytes_per_second") >= SAVES_BYTES_PER_SECOND
+    gpu = next((card.gpu for card in case.cards if card.uuid in case.waiting.culprits), before.gpu)
+    return Saves((*before.looks, saving)[-SAVES_KEPT:], gpu if saving else before.gpu)
 
 
 def _look_at_node(before: holding.Held, jobs: Mapping[str, JobFindings], now: Now) -> holding.Held:
