@@ -22,7 +22,7 @@ from tests.grafana.servers import Answers
 collect_ignore = []
 if sys.version_info < (3, 11):
     collect_ignore.append("test_generated.py")  # the library that writes dashboards asks for 3.11
-if "GPUMON_DASHBOARD_PREVIEW" not in os.environ:
+if "DASHBOARD_PREVIEW" not in os.environ:
     collect_ignore.append("test_drawn.py")  # needs the drawing tool, which is no part of this project: see .ci/run
 
 HOUR_S = 3600.0

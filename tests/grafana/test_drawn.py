@@ -1,6 +1,6 @@
 """The dashboards drawn by Grafana's own front-end packages: no panel in error, unsupported, or empty without a word.
 
-Collected only where GPUMON_DASHBOARD_PREVIEW names the folder of the drawing tool with its packages installed.
+Collected only where DASHBOARD_PREVIEW names the folder of the drawing tool with its packages installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def drawn(watched: Watched, tmp_path_factory: pytest.TempPathFactory) -> list[di
     folder = tmp_path_factory.mktemp("drawn")
     report = folder / "report.json"
     command = [
-        str(Path(os.environ["GPUMON_DASHBOARD_PREVIEW"]) / "preview"),
+        str(Path(os.environ["DASHBOARD_PREVIEW"]) / "preview"),
         *(str(FOLDER / f"{name}.json") for name in NAMES),
         *("--prometheus", watched.prometheus.url),
         *("--out", str(folder / "pictures"), "--json", str(report)),
