@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from gpumon.data.tables import LinkPath
 from gpumon.model.past import Run, Shares
-from gpumon.model.verdict import JobClass
 from gpumon.scaling.exchange import latency_ratio, ring_share
 from gpumon.scaling.work import Work
 
 LEAST_OWN = 0.01  # of the time; below it no ratio means anything
+HELD_UP = 0.04  # of the time without a kernel: less are the gaps between steps that every job has
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,19 @@ class Predicted:
     high: float
 
 
-def shifted(shares: Shares, job_class: str, shift: float = 0.0) -> Shares | None:
-    """Return the shares as they count here; None where nothing is left of the run's own work.
+def shifted(run: Run, shares: Shares, shift: float = 0.0) -> Shares | None:
+    """Return a run's shares as they count here; None where nothing is left of its own work.
 
     Args:
         shift: so much of the time is taken from the exchange and the waiting and given to the work; negative for the
             other way round.
     """
-    host, waiting = shares.host, shares.waiting
-    if job_class == JobClass.HOST.value:
-        # The cards wait for one whose host is busy with what one card alone would have to do too: a checkpoint.
-        host, waiting = host + waiting, 0.0
+    # A card that its host holds up makes the others wait, one at a time: a checkpoint, a late batch. One card alone
+    # would lose that time to its host as well, so it is no loss of scaling.
+    behind = 0.0
+    if shares.host >= HELD_UP and run.strategy != "pp":
+        behind = min(shares.waiting, shares.host * (run.count - 1))
+    host, waiting = shares.host + behind, shares.waiting - behind
     lost = shares.exchange + waiting
     moved = max(LEAST_OWN - shares.own, min(shift, lost))
     exchange = shares.exchange
@@ -101,7 +103,7 @@ def predict(
         width = known[1]
     ends = []
     for moved, rate in zip((shift, shift - width, shift + width), rates, strict=True):
-        seen = shifted(run.shares, run.job_class, moved)
+        seen = shifted(run, run.shares, moved)
         if seen is None:
             return None
         step = step_ratio(seen, run, cards, work, rate_ratio=rate, path=path)
@@ -112,7 +114,7 @@ def predict(
 def _shift(run: Run, work: Work, one_card: float) -> float:
     """Return how much of the time counts as exchange although it is work."""
     assert run.shares is not None  # asked by the caller
-    seen = shifted(run.shares, run.job_class)
+    seen = shifted(run, run.shares)
     if seen is None:
         return 0.0
     if work is Work.PER_CARD:
@@ -127,7 +129,7 @@ def break_even_margin(run: Run, work: Work) -> float:
     """
     if run.shares is None or run.count < 2 or work is Work.UNKNOWN:
         return 0.0
-    seen = shifted(run.shares, run.job_class, run.shares.width)
+    seen = shifted(run, run.shares, run.shares.width)
     if seen is None:
         return 0.0
     rest = seen.own if work is Work.TOTAL else seen.own + seen.host
