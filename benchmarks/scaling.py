@@ -79,7 +79,7 @@ class Tally:
 
 def outcome(made: Instance, cards: int, compared_with: tuple[int, ...], said: Scaling | None) -> Outcome:
     """Return the judgement beside the truth."""
-    best, most = best_counts(made, cards)
+    best, most = best_counts(made, cards, compared_with)
     present = made.truths[cards].throughput
     chosen = made.truths[said.recommended_gpus].throughput if said is not None else float("nan")
     fewer = [made.truths[count].throughput for count in compared_with if count < cards]

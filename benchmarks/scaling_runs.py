@@ -204,8 +204,13 @@ def known(*runs: Run) -> Past:
     return Past(by_workload)
 
 
-def best_counts(made: Instance, cards: int) -> tuple[int, float]:
-    """Return the smallest count that reaches 95 % of the best, among those the model fits on, and the best."""
-    options = [count for count in made.truths if count <= cards and (count == cards or made.fits(count))]
+def best_counts(made: Instance, cards: int, seen: tuple[int, ...]) -> tuple[int, float]:
+    """Return the smallest count that reaches 95 % of the best, and the best.
+
+    Among the present count, those that were seen, and fewer where the model fits.
+    """
+    options = [
+        count for count in made.truths if count == cards or count in seen or (count < cards and made.fits(count))
+    ]
     best = max(made.truths[count].throughput for count in options)
     return min(count for count in options if made.truths[count].throughput >= 0.95 * best), best

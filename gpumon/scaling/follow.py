@@ -16,6 +16,7 @@ from gpumon.scaling import bandwidth, cards, reports, runs
 from gpumon.scaling.judge import Node, judge
 from gpumon.scaling.reports import Counter
 from gpumon.scaling.runs import Watched
+from gpumon.scaling.work import Work, of_strategy
 
 ROUND = 10  # ticks between two looks at a job
 SETTLED_S = 20.0  # a set of working cards is a run's only when it has stood for so long
@@ -161,7 +162,9 @@ def _begin(job: Job, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Ru
 
 
 def _strategy(job: Job, verdict: Verdict) -> str:
-    return verdict.strategy or job.layout.asked
+    """Return how the work is cut up: as it was asked for where that says how it grows with the cards, else as seen."""
+    asked = job.layout.asked
+    return asked if of_strategy(asked) is not Work.UNKNOWN else verdict.strategy or asked
 
 
 def _learn(

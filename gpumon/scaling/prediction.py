@@ -64,9 +64,10 @@ def step_ratio(seen: Shares, run: Run, cards: int, work: Work, *, rate_ratio: fl
     if cards == 1:
         return own + seen.host
     if run.strategy == "pp":
-        # A share b of waiting over N stages means (N-1)(1-b)/b micro-batches (arXiv 2104.04473).
-        waiting = seen.waiting * (cards - 1) / (run.count - 1) * run.count / cards
-        return own + seen.host + seen.exchange + waiting
+        # The bubble over m micro-batches is (N-1)/m of a stage's work (arXiv 2104.04473), which is a share 1/N of all.
+        # What stages hand on is small beside it, and waiting for it looks the same.
+        bubble = (seen.exchange + seen.waiting) * (cards - 1) / (run.count - 1) * run.count / cards
+        return own + seen.host + bubble
     if rate_ratio > 0.0:
         factor = ring_share(cards) / ring_share(run.count) / rate_ratio
     else:

@@ -21,7 +21,7 @@ class Work(Enum):
     UNKNOWN = "unknown"
 
 
-_PER_CARD = frozenset({"ddp", "fsdp", "zero1", "zero2", "zero3", "offload", "gloo"})
+_PER_CARD = frozenset({"ddp", "fsdp", "zero1", "zero2", "zero3", "offload", "gloo", "independent"})
 _TOTAL = frozenset({"tp", "pp", "tp+pp", "dataparallel", "device_map", "layers", "layer_split"})
 # How far the time a card works in a step may lie from what the kind of scaling asks for, as a factor: an optimizer that
 # is cut up over the cards, another day's clock. What the shares leave open comes on top, up to MOST: beyond it nothing
