@@ -213,6 +213,8 @@ function showReadings(view, card) {
   if (known(card.power_watts)) pairs.push(["power", `${watts(card.power_watts)}/${watts(card.power_limit_watts)} W`]);
   if (known(card.memory_used_bytes)) {
     pairs.push(["memory", `${gibibytes(card.memory_used_bytes)}/${gibibytes(card.memory_total_bytes)} GiB`]);
+  } else if (card.memory_shared_with_host) {
+    pairs.push(["memory", word("shared_memory")]);
   }
   if (known(card.temperature_celsius)) pairs.push(["temperature", `${Math.round(card.temperature_celsius)} °C`]);
   if (known(card.utilization_ratio)) pairs.push(["utilization", percent(card.utilization_ratio)]);

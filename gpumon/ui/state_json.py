@@ -11,6 +11,7 @@ import math
 import msgspec
 
 from gpumon.model.document import Document
+from gpumon.model.fault import Fault
 from gpumon.model.text import shown_text
 from gpumon.model.verdict import TIME_STATES, Finding, Interval, Scaling, Verdict
 from gpumon.model.view import CardView, DirectionView, JobView, LinkView, NodeView
@@ -80,6 +81,7 @@ class GpuState(msgspec.Struct, frozen=True):
     mig: tuple[SliceState, ...]
     xids: dict[str, int]
     gpu_jobs: tuple[str, ...]
+    memory_shared_with_host: bool = False  # it has none of its own (GB10 and alike)
 
 
 class UplinkState(msgspec.Struct, frozen=True):
@@ -350,6 +352,7 @@ def _gpu(view: CardView, jobs: list[str], mono_s: float) -> GpuState:
         ),
         xids={str(xid): count for xid, (count, _) in sorted(view.xids.items())},
         gpu_jobs=tuple(jobs),
+        memory_shared_with_host=tick.faults.get("memory_total_bytes") is Fault.NOT_SUPPORTED,
     )
 
 

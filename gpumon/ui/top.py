@@ -176,7 +176,7 @@ class Top(App[None]):
                 "".join(_SPARKS[min(8, round(ratio * 8))] for ratio in past),
                 self._coloured(job_class or "-", CLASS_COLOURS.get(job_class, "")),
                 f"{phrases.figure(card.power_watts)}/{phrases.figure(card.power_limit_watts)} W",
-                f"{phrases.figure(card.memory_used_bytes, 2**30)}/{phrases.figure(card.memory_total_bytes, 2**30)} GiB",
+                _memory(card),
                 phrases.figure(card.temperature_celsius),
                 "-" if math.isnan(card.utilization_ratio) else phrases.percent(card.utilization_ratio),
             )
@@ -248,6 +248,12 @@ def _bar(bytes_per_second: float, ratio: float) -> str:
         return f"{'-':>{_BAR}}     "
     filled = min(_BAR, round(ratio * _BAR))
     return f"{'█' * filled}{'·' * (_BAR - filled)} {bytes_per_second / 1e9:4.1f}"
+
+
+def _memory(card: GpuState) -> str:
+    if card.memory_shared_with_host:
+        return "shared with host"
+    return f"{phrases.figure(card.memory_used_bytes, 2**30)}/{phrases.figure(card.memory_total_bytes, 2**30)} GiB"
 
 
 def _short(card: GpuState) -> str:

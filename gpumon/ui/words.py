@@ -107,6 +107,7 @@ PAGE: dict[str, Words] = {
     "released": Words(
         "The driver is released on request. gpumon comes back by itself.", "已按要求释放驱动，gpumon 稍后自动恢复。"
     ),
+    "shared_memory": Words("shared with host", "与主机共用"),
     "stale": Words("No fresh figures: {}. What you see is old.", "没有新数据：{}。下面显示的是旧数据。"),
     "unreachable": Words("gpumon does not answer", "gpumon 没有响应"),
     "card_lost": Words("GPU {} does not answer ({}).", "GPU {} 没有响应（{}）。"),

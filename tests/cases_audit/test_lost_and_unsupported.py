@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpumon.hardware.procfs import ProcfsHost
+from gpumon.ui import state_json
 from tests.cases_audit.watched import Watched
 from tests.nvml.cases import cards, case, tick
 from tests.nvml.conftest import Libraries, empty_node
@@ -50,6 +52,8 @@ def test_memory_shared_with_the_host(standin: Standin, watch: Watch) -> None:
     assert {"gpu_up", "gpu_utilization_ratio", "gpu_power_watts"} <= names
     assert not {"gpu_memory_used_bytes", "gpu_memory_total_bytes", "gpu_memory_reserved_bytes"} & names
     assert not watched.view.findings
+    (card,) = json.loads(state_json.document(watched.view).body)["gpus"]
+    assert (card["memory_shared_with_host"], card["memory_total_bytes"]) == (True, None)
 
 
 @pytest.mark.parametrize("run", case("unsup-missing-entry-point")["runs"], ids=lambda run: run["name"])
