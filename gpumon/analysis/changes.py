@@ -16,7 +16,8 @@ from gpumon.model.samples import Floats
 
 # Figures of a mark and how far each must move to count, in its own unit (all are shares).
 FIGURES = ("utilization", "least_utilization", "power", "link")
-MOVES = np.array([0.2, 0.25, 0.1, 0.1])
+MOVES = (0.2, 0.25, 0.1, 0.1)
+SLOWLY = 0.04  # of the distance, each mark
 STRETCH_S = 5.0  # a regime that lasts less is part of its neighbour
 KEEP_S = 60.0
 KEEP_MARKS = 12
@@ -29,6 +30,8 @@ class Marks:
     marks: tuple[tuple[float, Floats], ...] = ()
     began_s: float = math.nan  # when the present regime began
     from_s: float = math.nan  # evidence is taken from here: one mark later, since the first one may hold both regimes
+    away: int = 0  # newest marks in a row that lie off the usual ones
+    usual: tuple[float, ...] = ()  # slow mean of the regime's figures
 
 
 def pace_s(past: Marks) -> float:
@@ -51,10 +54,27 @@ def extend(past: Marks, now_s: float, figures: Floats) -> tuple[Marks, bool]:
         first += 1
     marks = marks[first:]
     if math.isnan(past.from_s):
-        return Marks(marks, now_s, now_s), False
-    grown = Marks(marks, past.began_s, past.from_s)
-    found = _new_regime(grown)
-    return (grown, False) if found is None else (Marks(marks, *found), True)
+        return Marks(marks, now_s, now_s, 0, tuple(figures.tolist())), False
+    usual, off = _usual(past.usual, figures.tolist())
+    grown = Marks(marks, past.began_s, past.from_s, past.away + 1 if off else 0, usual)
+    # The full test is only worth its cost after a stretch of marks that are all off.
+    found = _new_regime(grown) if grown.away >= stretch_length(grown) else None
+    if found is None:
+        return grown, False
+    return Marks(marks, *found, 0, tuple(figures.tolist())), True
+
+
+def _usual(usual: tuple[float, ...], figures: list[float]) -> tuple[tuple[float, ...], bool]:
+    """Return the slow mean with one more mark, and whether the mark is off: half a move away in any figure."""
+    off = False
+    moved = []
+    for known, seen, move in zip(usual, figures, MOVES, strict=True):
+        if math.isnan(seen) or math.isnan(known):
+            moved.append(seen if math.isnan(known) else known)
+            continue
+        off = off or abs(seen - known) > 0.5 * move
+        moved.append(known + SLOWLY * (seen - known))
+    return tuple(moved), off
 
 
 def _new_regime(past: Marks) -> tuple[float, float] | None:
@@ -71,9 +91,10 @@ def _new_regime(past: Marks) -> tuple[float, float] | None:
         mean = np.where(seen, before, 0.0).sum(axis=0) / np.maximum(count, 1)
         spread = np.sqrt(np.where(seen, (before - mean) ** 2, 0.0).sum(axis=0) / np.maximum(count, 1))
         away = newest - mean
-        edge = np.maximum(0.6 * MOVES, 1.5 * spread)
+        moves = np.array(MOVES)
+        edge = np.maximum(0.6 * moves, 1.5 * spread)
         same_side = (away > edge).all(axis=0) | (away < -edge).all(axis=0)
-        far = np.abs(away.mean(axis=0)) >= np.maximum(MOVES, 2.0 * spread)
+        far = np.abs(away.mean(axis=0)) >= np.maximum(moves, 2.0 * spread)
         changed = same_side & far & (count > 0)
     if not changed.any():
         return None

@@ -37,9 +37,9 @@ from gpumon.model.verdict import JobClass, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
 ROUND = 3  # ticks in which each card of a job is looked at once and the job is judged once
-# Ticks between two looks at one signal of a job's period; one signal a tick, none in the tick of the judgement.
-PERIOD_EVERY = 12
-PERIOD_SIGNALS = {0: "power", 3: "link", 6: "utilization"}
+LOOKS_PER_TICK = 10  # cards; with a hundred jobs a round takes longer and a tick does not
+PERIOD_ROUNDS = 4  # between two looks at one signal of a job's period: 12 s
+PERIOD_SIGNALS = ("power", "link", "utilization")
 UTILIZATION_REFRESH_S = 1 / 6  # at best; up to 1 s on some products (nvml.h)
 SLOW_PACE_S = 2.5  # logs bring a tick in 5 to 30 s: each of them is a round of its own
 HOST_NAMES = (
@@ -121,6 +121,12 @@ def _looks(
     return looks
 
 
+def _signal_of(number: int, every: int) -> str | None:
+    """Return which signal's period is looked at in a tick: one a round, never in the tick of the judgement."""
+    place, rest = divmod(number % every, every // PERIOD_ROUNDS)
+    return PERIOD_SIGNALS[place] if rest == 0 and place < len(PERIOD_SIGNALS) else None
+
+
 def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str, now_s: float) -> PeriodPast:
     """Return the job's period with one signal looked at again."""
     from_s = max(past.marks.from_s, now_s - windows.SPAN_S)
@@ -143,22 +149,28 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str
     return period.extend(past.period, called, estimate, past.marks.began_s)
 
 
+def round_length(looks: int) -> int:
+    """Return how many ticks a round takes with so many cards of jobs to look at; a shared card counts for each job."""
+    return max(ROUND, math.ceil(looks / LOOKS_PER_TICK))
+
+
 def step(
-    past: JobMemory, job: Job, tick: Tick, held: Mapping[str, CardMemory], number: int
+    past: JobMemory, job: Job, tick: Tick, held: Mapping[str, CardMemory], *, number: int, length: int
 ) -> tuple[JobMemory, JobEvidence | None]:
     """Return the job's memory after one tick, and the evidence where the job was judged.
 
     Args:
         held: the cards' memories after this tick, by uuid.
         number: the job's place in the tick; jobs and their cards take turns.
+        length: of a round, in ticks.
     """
     now_s = tick.mono_s
     marks, _ = changes.extend(past.marks, now_s, _mark(job, tick, held))
-    turn = Turn(tick.seq + number, ROUND if changes.pace_s(marks) <= SLOW_PACE_S else 1)
+    turn = Turn(tick.seq + number, length if changes.pace_s(marks) <= SLOW_PACE_S else 1)
     memory = replace(past, marks=marks, host=host.extend(past.host, job, tick.processes))
     looks = _looks(job, tick, held, memory, turn)
     memory = replace(memory, looks=looks)
-    signal = PERIOD_SIGNALS.get((tick.seq + number) % PERIOD_EVERY)
+    signal = _signal_of(tick.seq + number, PERIOD_ROUNDS * length)
     if signal is not None:
         memory = replace(memory, period=_period(job, held, memory, signal, now_s))
     if not turn.judged:

@@ -65,12 +65,18 @@ def _add(view: DirectionView, seen: Seen, source: LinkSource, attainable: float)
         return view
     moved = float(seen.moved.sum())
     full = seen.rates >= SATURATED_RATIO * attainable
-    return replace(
-        view,
-        bytes_total=added(view.bytes_total, moved) if source in FULL_COVERAGE else view.bytes_total,
-        observed_bytes_total=view.observed_bytes_total + moved,
-        observed_seconds_total=view.observed_seconds_total + float(seen.lengths.sum()),
-        saturated_seconds_total=view.saturated_seconds_total + (float(seen.lengths[full].sum()) if full.any() else 0.0),
+    saturated = float(seen.lengths[full].sum()) if full.any() else 0.0
+    # Built field by field: `replace` costs five times as much, and this runs for every direction of every card.
+    return DirectionView(
+        view.bytes_per_second,
+        view.half_width_bytes_per_second,
+        view.peak_bytes_per_second,
+        view.observed_ratio,
+        view.saturation_ratio,
+        added(view.bytes_total, moved) if source in FULL_COVERAGE else view.bytes_total,
+        view.observed_bytes_total + moved,
+        view.observed_seconds_total + float(seen.lengths.sum()),
+        view.saturated_seconds_total + saturated,
     )
 
 
