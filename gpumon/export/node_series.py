@@ -72,7 +72,7 @@ def _add_missing(out: Families, view: NodeView, dropped: Counter[str]) -> None:
         for card in view.cards
         if card.tick.up
         for reading, fault in card.tick.faults.items()
-        if fault in _LASTING
+        if fault in _LASTING and reading not in card.counters
     )
     rows = sorted(missing.items())
     for (reading, reason), cards in rows[:MAX_MISSING]:

@@ -12,6 +12,11 @@ from gpumon.model.fields import READINGS, THROTTLE_REASONS, THROTTLE_SECONDS_KEY
 from gpumon.model.samples import CardTick, Event
 from gpumon.model.view import CardView, LinkView
 
+_KERNEL_COUNTS = (
+    ("pcie_correctable_errors", "correctable"),
+    ("pcie_nonfatal_errors", "nonfatal"),
+    ("pcie_fatal_errors", "fatal"),
+)
 COUNTER_KEYS = tuple(row.key for row in READINGS if row.kind == "counter")
 
 
@@ -38,9 +43,19 @@ def _throttle(before: CardCounters, tick: CardTick, totals: Mapping[str, Total],
 
 
 def count(
-    before: CardCounters, tick: CardTick, events: tuple[Event, ...], wall_s: float, span_s: float
+    before: CardCounters,
+    tick: CardTick,
+    events: tuple[Event, ...],
+    *,
+    wall_s: float,
+    span_s: float,
+    link_errors: Mapping[str, float],
 ) -> CardCounters:
-    """Return the card's counters after one tick of `span_s` seconds."""
+    """Return the card's counters after one tick of `span_s` seconds.
+
+    Args:
+        link_errors: the kernel's count by kind; used where the driver refuses its own for good.
+    """
     xids = dict(before.xids)
     for event in events:
         if event.kind == "xid" and event.uuid == tick.uuid:
@@ -48,9 +63,10 @@ def count(
     if not tick.up:
         return CardCounters(before.totals, before.throttle_seconds, before.busy_seconds, xids)
     totals = dict(before.totals)
-    for key in COUNTER_KEYS:
-        if key in tick.readings:
-            totals[key] = advance(totals.get(key, Total()), tick.readings[key])
+    levels = {key: link_errors[kind] for key, kind in _KERNEL_COUNTS if kind in link_errors and key in tick.faults}
+    levels |= {key: tick.readings[key] for key in COUNTER_KEYS if key in tick.readings}
+    for key, level in levels.items():
+        totals[key] = advance(totals.get(key, Total()), level)
     busy = before.busy_seconds
     if tick.utilization.value.size:
         busy = added(busy, float(tick.utilization.value.mean()) * span_s)

@@ -28,7 +28,14 @@ def _count_cards(state: State, tick: Tick, span_s: float) -> dict[str, CardCount
     counters = dict(state.cards)
     for card_tick in tick.card_ticks:
         before = counters.get(card_tick.uuid, CardCounters())
-        counters[card_tick.uuid] = cards.count(before, card_tick, tick.events, tick.wall_s, span_s)
+        counters[card_tick.uuid] = cards.count(
+            before,
+            card_tick,
+            tick.events,
+            wall_s=tick.wall_s,
+            span_s=span_s,
+            link_errors=tick.host.aer_errors.get(card_tick.uuid, {}),
+        )
     return counters
 
 

@@ -29,6 +29,7 @@ FOLLOWED_S = 120.0
 MOST_BELOW = 64  # loaders of one process
 MOST_PROCESSES = 4096  # followed at once, GPU processes not counted
 REREAD_PER_REFRESH = 16
+ERRORS_EVERY = 10
 USERS_PER_REFRESH = 8  # a lookup may ask a directory server
 MOST_USERS = 4096
 DEFAULT_PID_MAX = 4194304  # PID_MAX_LIMIT of 64-bit kernels
@@ -68,6 +69,9 @@ class ProcfsHost:
         self._on_card_s: dict[tuple[int, int], float] = {}  # GPU process -> when it was last listed
         self._turn = 0  # whose texts are read again next
         self._users: dict[int, str] = {}
+        self._errors: Mapping[str, Mapping[str, float]] = {}  # uuid -> kind -> count, of the cards' links
+        self._errors_of: Mapping[str, str] | None = None  # the addresses they were read for
+        self._errors_calls = 0  # since then
 
     @property
     def foreign_pids(self) -> bool:
@@ -102,8 +106,15 @@ class ProcfsHost:
         return self._table(tuple(found), on_card, mono_s)
 
     def host(self, uuids_by_address: Mapping[str, str]) -> HostSample:
-        """Read the host's cumulative counters, and AER counters of the given PCI addresses."""
-        return load.host_sample(self._root, self._sysfs, uuids_by_address)
+        """Read the host's cumulative counters, and AER counters of the links above the given PCI addresses.
+
+        The latter at every tenth call: errors of a link are judged over minutes.
+        """
+        if self._errors_of is not uuids_by_address or self._errors_calls % ERRORS_EVERY == 0:
+            self._errors = load.link_error_counts(self._sysfs, uuids_by_address)
+            self._errors_of, self._errors_calls = uuids_by_address, 0
+        self._errors_calls += 1
+        return load.host_sample(self._root, self._sysfs, self._errors)
 
     def _table(self, found: tuple[Process, ...], on_card: frozenset[int], mono_s: float) -> ProcessTable:
         groups = {process.cgroup for process in found if not isinstance(process.cgroup, Fault)}

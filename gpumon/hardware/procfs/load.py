@@ -9,7 +9,7 @@ from pathlib import Path
 from gpumon.hardware.procfs import files
 from gpumon.hardware.procfs.cgroups import some_pressure_seconds
 from gpumon.hardware.procfs.stat import PAGE_BYTES, TICKS
-from gpumon.hardware.sysfs.aer import aer_errors
+from gpumon.hardware.sysfs.aer import link_errors
 from gpumon.model.fault import Fault
 from gpumon.model.process import HostSample
 
@@ -19,17 +19,20 @@ _LONGEST = 1 << 20  # /proc/stat of a host with 512 CPUs and its interrupts
 _STACKED = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "drbd", "bcache")
 
 
-def host_sample(procfs_root: str, sysfs_root: str, uuids_by_address: Mapping[str, str]) -> HostSample:
-    """Read the host's counters, and the error counters of the cards' links: about 12 small files."""
+def link_error_counts(sysfs_root: str, uuids_by_address: Mapping[str, str]) -> Mapping[str, Mapping[str, float]]:
+    """Read the error counters of the cards' links: uuid -> kind -> count; six small files a card."""
+    found = {uuid: link_errors(address, sysfs_root=Path(sysfs_root)) for address, uuid in uuids_by_address.items()}
+    return {uuid: counts for uuid, counts in found.items() if not isinstance(counts, Fault)}
+
+
+def host_sample(
+    procfs_root: str, sysfs_root: str, link_errors_by_uuid: Mapping[str, Mapping[str, float]]
+) -> HostSample:
+    """Read the host's counters, about ten small files, and take the links' errors along."""
     busy, iowait, total = _cpu(_text(f"{procfs_root}/stat"))
     memory = _kilobytes(_text(f"{procfs_root}/meminfo"))
     vm = _words(_text(f"{procfs_root}/vmstat"))
     read_bytes, write_bytes = _disks(_text(f"{procfs_root}/diskstats"), files.names(f"{sysfs_root}/block"))
-    errors = {
-        uuid: counts
-        for address, uuid in uuids_by_address.items()
-        if not isinstance(counts := aer_errors(address, sysfs_root=Path(sysfs_root)), Fault)
-    }
     return HostSample(
         cpu_busy_seconds=busy,
         cpu_iowait_seconds=iowait,
@@ -44,7 +47,7 @@ def host_sample(procfs_root: str, sysfs_root: str, uuids_by_address: Mapping[str
         disk_read_bytes=read_bytes,
         disk_write_bytes=write_bytes,
         loopback_bytes=loopback_bytes(_text(f"{procfs_root}/net/dev")),
-        aer_errors=errors,
+        aer_errors=link_errors_by_uuid,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpumon.hardware.roots import default_sysfs_root
 from gpumon.hardware.sysfs.files import text
+from gpumon.hardware.sysfs.pci import ancestry
 from gpumon.model.fault import Fault
 
 _FILES = {
@@ -31,6 +32,22 @@ def aer_errors(address: str, *, sysfs_root: Path | None = None) -> Mapping[str, 
         count = None if content is None else _total(content, total)
         if count is not None:
             counts[kind] = float(count)
+    return counts or Fault.NOT_SUPPORTED
+
+
+def link_errors(address: str, *, sysfs_root: Path | None = None) -> Mapping[str, float] | Fault:
+    """Return the error counts of the link above a card: its own and those of the bridge it hangs on.
+
+    An error is counted by the end that received it.
+    """
+    above = ancestry(sysfs_root or default_sysfs_root(), address)
+    ends = (address, *(above.bridges[:1] if above is not None else ()))
+    counts: dict[str, float] = {}
+    for end in ends:
+        found = aer_errors(end, sysfs_root=sysfs_root)
+        if not isinstance(found, Fault):
+            for kind, count in found.items():
+                counts[kind] = counts.get(kind, 0.0) + count
     return counts or Fault.NOT_SUPPORTED
 
 
