@@ -5,7 +5,8 @@
 
 Seeds 0 to 399 are the report's; thresholds are worked out on seeds from 1,000,000 on. Jobs are drawn over what a job
 on several cards can be: replicas, sharded, cut in layers or stages, through the host, one process for all, servers.
-*Clear* are those that work: at least half of their time is not idle, and nothing hangs. Without a command line the job
+*Clear* are those that work (at least half of their time is not idle, and nothing hangs) and whose exchange can be seen
+at all: not those that use NVLink on cards that do not tell what it carries. Without a command line the job
 is put together as usual and then everything that launchers, variables and files said of its layout is taken away.
 """
 
@@ -20,10 +21,12 @@ from dataclasses import dataclass, replace
 
 from gpumon import analysis, jobs
 from gpumon.hardware.simulated import random_jobs
+from gpumon.hardware.simulated.footprint import CONTEXT_BYTES, memory_bytes
 from gpumon.hardware.simulated.node import SimulatedNode
 from gpumon.hardware.simulated.random_jobs import Draw, Family
 from gpumon.hardware.simulated.random_nodes import Taste, draw_identity, draw_node
-from gpumon.hardware.simulated.scenario import JobPlan, Scenario
+from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario
+from gpumon.hardware.simulated.serving import Serving
 from gpumon.model.job import Job, Layout
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import JobClass
@@ -31,6 +34,7 @@ from gpumon.sampling import simulated_time
 
 REPORT_JOBS = 400
 SECONDS = 75.0
+FULL = 0.955  # of a card's memory
 FAMILIES: tuple[tuple[str, Family, float], ...] = (
     ("exchanging", random_jobs.exchanging, 4.0),
     ("tensor_parallel", random_jobs.tensor_parallel, 1.0),
@@ -77,11 +81,22 @@ class Outcome:
 def scenario(seed: int) -> Scenario:
     """Return the job of a seed on its node; the same seed gives the same one."""
     rng = random.Random(f"strategy/{seed}")
-    _, family, _ = rng.choices(FAMILIES, [weight for _, _, weight in FAMILIES])[0]
-    node = draw_node(rng, Taste(), (2, 4, 8))
-    drawn = family(Draw(rng, node, rng.random() < 0.45))
-    plan = JobPlan(f"job-{seed}", drawn.workload, tuple(range(len(node.slots))), identity=draw_identity(rng))
-    return Scenario(f"strategy-{seed}", "", replace(node, conditions=drawn.conditions), (plan,))
+    while True:
+        _, family, _ = rng.choices(FAMILIES, [weight for _, _, weight in FAMILIES])[0]
+        node = draw_node(rng, Taste(), (2, 4, 8))
+        drawn = family(Draw(rng, node, rng.random() < 0.45))
+        plan = JobPlan(f"job-{seed}", drawn.workload, tuple(range(len(node.slots))), identity=draw_identity(rng))
+        if _fits(plan, node):
+            return Scenario(f"strategy-{seed}", "", replace(node, conditions=drawn.conditions), (plan,))
+
+
+def _fits(plan: JobPlan, node: NodePlan) -> bool:
+    """Return True where the job could run: the simulation gives a job that does not fit all the memory there is."""
+    if isinstance(plan.workload, Serving):
+        return True
+    cards = [node.slots[index].card for index in plan.cards]
+    held = (memory_bytes(plan, rank, card) + CONTEXT_BYTES for rank, card in enumerate(cards))
+    return all(bytes_held < FULL * card.memory_bytes for bytes_held, card in zip(held, cards, strict=True))
 
 
 def without_command_line(job: Job) -> Job:
@@ -100,11 +115,13 @@ def watch(seed: int, command_line: bool) -> Outcome:
         if not command_line:
             found = tuple(map(without_command_line, found))
         judged, meaning = analysis.analyse(judged, tick, found, settings)
-        said = Counter(
-            {verdict.strategy: len(job.cards) for job in found for verdict in (meaning.verdicts[job.gpu_job],)}
+        said = Counter({meaning.verdicts[job.gpu_job].strategy: len(job.cards) for job in found})
+        visible = all(
+            card.nvlink.links == 0 or read.nvlink.t1_s.size > 0
+            for card, read in zip(tick.cards, tick.card_ticks, strict=True)
         )
     (truth,) = node.truth(SECONDS / 2, SECONDS)
-    working = truth.split["idle"] < 0.5 and truth.job_class is not JobClass.HUNG
+    working = visible and truth.split["idle"] < 0.5 and truth.job_class is not JobClass.HUNG
     about = f"{len(truth.cards)} x {chosen.node.slots[0].card.name}"
     return Outcome(seed, truth.strategy, working, said.most_common(1)[0][0] if said else "", about)
 

@@ -21,6 +21,7 @@ QUIET_SLOT = 0.1  # of the rate at which busy slots level off: such a slot carri
 # third of the limit at most; work does more of one or the other.
 READS_MEMORY = 0.08
 DRAWS = 0.5
+FEWEST_SLOTS = 24
 # Power readings that follow phases of a tenth of a second. An average over a second shows none.
 FAST_POWER = frozenset({PowerKind.RING, PowerKind.INSTANT})
 
@@ -36,6 +37,7 @@ class Shape:
     same_instant: float = math.nan  # share of busy instants in which both directions move, mean over cards
     humped: float = math.nan  # share of cards whose slots are either busy or quiet
     quiet_run_s: float = math.nan  # a stretch without traffic that comes again and again: one of the longest tenth
+    slot_s: float = math.nan  # how finely that was seen
     power_swing: float = math.nan  # between the quarters of the power samples, over the limit; NaN if averaged
     busy: tuple[float, ...] = ()  # share of time with a kernel
     memory: tuple[float, ...] = ()  # device memory in use, bytes
@@ -72,6 +74,7 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: 
     known = bool(cards) and all(card.pcie.known for card in cards)
     known = known and (not nvlinked or all(card.nvlink is not None and card.nvlink.known for card in cards))
     rates = tuple(math.nan if link is None else link.rate for link in links)
+    quiet_run_s, slot_s = _quiet_run(seen, slots)
     swings = [
         (card.power.high_quarter - card.power.low_quarter) / card.power_limit
         for card in cards
@@ -84,7 +87,8 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: 
         lean=tuple(math.nan if link is None else _lean(link) for link in links),
         same_instant=_mean([link.same_instant for link in seen]),
         humped=_mean([float(link.humped) for link in seen]),
-        quiet_run_s=_quiet_run(seen, slots),
+        quiet_run_s=quiet_run_s,
+        slot_s=slot_s,
         power_swing=_mean(swings),
         busy=tuple(1.0 - card.gap for card in cards),
         memory=tuple(card.memory_used for card in cards),
@@ -106,18 +110,23 @@ def _mean(values: Sequence[float]) -> float:
     return sum(present) / len(present) if present else math.nan
 
 
-def _quiet_run(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> float:
-    """Return the length in seconds of a quiet stretch that recurs, from one card's slots; NaN without."""
+def _quiet_run(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> tuple[float, float]:
+    """Return a recurring quiet stretch and the usual distance of slots, seconds, from one card's slots; NaN without.
+
+    From the end of one loud slot to the beginning of the next the link was quiet, or not looked at; what is usually
+    not looked at between two slots is taken off.
+    """
     if not links or not slots:
-        return math.nan
+        return math.nan, math.nan
     window = next(iter(slots.values()))
-    if window.shape[1] < 24:
-        return math.nan
-    lengths = window[T1] - window[T0]
-    rates = np.fmax(window[RX], window[TX]) / lengths
+    if window.shape[1] < FEWEST_SLOTS:
+        return math.nan, math.nan
+    rates = np.fmax(window[RX], window[TX]) / (window[T1] - window[T0])
     loud = np.flatnonzero(rates > QUIET_SLOT * max(link.plateau for link in links))
-    if loud.size < 8:
-        return math.nan
-    # From the end of one loud slot to the beginning of the next: what lies between was quiet, or not looked at.
+    slot_s = float(np.median(np.diff(window[T1])))
+    if loud.size < FEWEST_SLOTS // 3:
+        return math.nan, slot_s
+    unseen = float(np.median(window[T0][1:] - window[T1][:-1]))
     runs = np.sort(window[T0][loud[1:]] - window[T1][loud[:-1]])
-    return float(runs[-max(1, runs.size // 10) :].mean()) if runs.size else math.nan
+    longest = runs[-max(1, runs.size // 10) :]
+    return max(0.0, float(longest.mean()) - max(0.0, unseen)), slot_s

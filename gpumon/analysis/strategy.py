@@ -12,6 +12,7 @@ the model in every micro-step. Memory: mixed-precision Adam holds 16 bytes a par
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from gpumon.analysis.shape import Shape
@@ -48,16 +49,36 @@ HOST_GAP = 0.15  # time without a kernel while the CPUs update
 HOST_CPUS = 1.0
 IN_TURN = (0.6, 1.25)  # sum of the cards' busy shares
 ALL_DAY = 0.85  # a card that works longer than this does not take turns
+RESIDENT = 0.05  # time without a kernel, at most, of stages that wait in kernels
+# A stage's boundary is one activation for each micro-batch: megabytes a second to a few hundred (139 MB/s at most seen
+# in a layer split, 1 % of the link).
+BOUNDARY_BYTES_PER_SECOND = 600e6
 END_HALF = (0.3, 0.72)  # the first and the last stage have one neighbour, the others two
 MIDDLE_EVEN = 0.7
 FEEDING = 3.0  # times the others' traffic through the card that hands out and collects
-AT_ONCE = 0.75  # collectives fill both directions in the same instant
+AT_ONCE = 0.5  # collectives fill both directions in the same instant; in turn it is next to none
 APART = 0.45
 EVEN = 0.75  # least card over most: collectives are even
-STEADY_POWER = 0.15  # of the limit: layers and their collectives alternate faster than the sensor follows
+# Layers and their collectives take turns faster than the power sensor follows (tens of ms): power moves less than this
+# share of the limit. Steps and exchanges of replicas move it by a third and more.
+STEADY_POWER = 0.23
+SWINGS = 0.3
+SHORTEST_STEP_S = 0.15  # a step shorter than this is as steady as layers are
 # Bytes of one step over the memory held, at most; packets and headers add up to 13 % (256-byte payloads).
 WIRE = 1.13
-QUIET_SHARE = 0.18  # of the step: the forward pass of a replica is a third of its work and exchanges nothing
+# Pauses of a step without traffic: the forward pass of a replica is a third of its work and exchanges nothing, and
+# sharded weights are fetched all along.
+PAUSES = 0.15
+NO_PAUSE = 0.12
+LOOKS_KEPT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the shape of one window told."""
+
+    strategy: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +92,40 @@ class Seen:
     contradicts: bool = False  # what was asked for cannot look like this
 
 
-def recognise(job: Job, shape: Shape, *, step_s: float, loopback: float, process_cpus: float) -> Seen:
+# Told by processes and by traffic that is there or not; the others are told by how much, which a wrong period spoils.
+_FIRM = frozenset({"single", "independent", "dataparallel", "device_map"})
+
+
+def recognise(job: Job, recent: tuple[Told, ...]) -> Seen:
     """Return how the job's work is cut up.
 
     Args:
-        shape: of the cards it has processes on.
-        step_s: the period of its work, NaN unknown.
-        loopback: bytes per second through its loopback device, NaN unknown.
-        process_cpus: CPUs its GPU processes use together, NaN unknown.
+        recent: what the shape told at the last looks, oldest first.
     """
-    asked = asked_of(job)
-    by_shape, why = _by_shape(job, shape, step_s=step_s, loopback=loopback, process_cpus=process_cpus)
+    asked, told = asked_of(job), _most(recent)
     if not asked:
-        return Seen(by_shape, "", by_shape, why)
-    if by_shape and not _agree(asked, by_shape):
-        return Seen(by_shape, asked, by_shape, why, contradicts=True)
-    return Seen(asked, asked, by_shape, why or "as asked for")
+        return Seen(told.strategy, "", told.strategy, told.why)
+    if told.strategy in _FIRM and not _agree(asked, told.strategy):
+        return Seen(told.strategy, asked, told.strategy, told.why, contradicts=True)
+    return Seen(asked, asked, told.strategy, told.why or "as asked for")
+
+
+def _most(recent: tuple[Told, ...]) -> Told:
+    """Return what was told most often, the newest where that is not clear.
+
+    What rests on absence (stages, independence) gives way to an optimizer on the host, which is seen only at those
+    looks that catch it at work, and stands only when every look says so.
+    """
+    told = [one for one in recent if one.strategy]
+    if not told:
+        return Told()
+    counts = Counter(one.strategy for one in told)
+    best = max(reversed(told), key=lambda one: counts[one.strategy])
+    if best.strategy in ("pp", "independent") and counts["offload"]:
+        return next(one for one in reversed(told) if one.strategy == "offload")
+    if best.strategy == "independent" and (len(told) < LOOKS_KEPT or len(counts) > 1):
+        return next((one for one in reversed(told) if one.strategy != "independent"), Told())
+    return best
 
 
 def asked_of(job: Job) -> str:
@@ -101,16 +140,11 @@ def asked_of(job: Job) -> str:
 
 # What may look like this although it was asked for under another name.
 _ALSO = {
-    "independent": frozenset[str](),
-    "ddp": frozenset({"zero1", "zero2", "zero3", "fsdp", "tp+pp+dp", "tp", "offload"}),
-    "zero1": frozenset({"zero2", "zero3", "fsdp", "ddp", "tp", "tp+pp+dp"}),
-    "fsdp": frozenset({"zero3", "zero2", "zero1", "tp", "tp+pp+dp"}),
-    "tp": frozenset({"tp+pp", "tp+pp+dp", "fsdp", "zero3", "zero2", "zero1", "ddp"}),
-    "pp": frozenset({"tp+pp", "tp+pp+dp", "device_map"}),
-    "offload": frozenset({"zero1", "zero2", "zero3", "fsdp"}),
-    "device_map": frozenset({"pp", "offload", "tp+pp"}),
-    "dataparallel": frozenset({"tp", "offload"}),
     "single": frozenset[str](),
+    # Stages exchange next to nothing, and an optimizer on the host only now and then.
+    "independent": frozenset({"pp", "tp+pp", "tp+pp+dp", "device_map", "offload", "single"}),
+    "dataparallel": frozenset({"tp", "offload"}),
+    "device_map": frozenset({"pp", "offload", "tp+pp"}),
 }
 
 
@@ -118,64 +152,80 @@ def _agree(asked: str, seen: str) -> bool:
     return asked == seen or asked in _ALSO[seen]
 
 
-def _by_shape(job: Job, shape: Shape, *, step_s: float, loopback: float, process_cpus: float) -> tuple[str, str]:
+def by_shape(job: Job, shape: Shape, *, step_s: float, loopback: float, process_cpus: float) -> Told:
+    """Return what the shape of one window tells, whatever was asked for.
+
+    Args:
+        shape: of the cards it has processes on.
+        step_s: the period of its work, NaN unknown.
+        loopback: bytes per second through its loopback device, NaN unknown.
+        process_cpus: CPUs its GPU processes use together, NaN unknown.
+    """
     cards, processes = len(shape.busy), len(job.processes)
     if cards == 0 or any(math.isnan(busy) for busy in shape.busy):
-        return "", ""
+        return Told()
     if cards == 1:
-        return "single", "one card has a process of the job"
+        return Told("single", "one card has a process of the job")
     if max(shape.busy) < WORKS:
-        return "", ""
+        return Told()
     if processes == 1:
-        return _one_process(shape, process_cpus)
+        return _one_process(shape)
     if not shape.known:
-        return "", ""
-    if shape.quiet:
-        if not shape.computes:
-            return "", ""
-        return "independent", f"{cards} cards work and their links carry next to nothing"
+        return Told()
     gap = 1.0 - sum(shape.busy) / cards
     if loopback >= LOOPBACK:
-        return "ddp", f"{loopback / 1e9:.1f} GB/s go through the loopback device"
+        return Told("ddp", f"{loopback / 1e9:.1f} GB/s go through the loopback device")
     if gap >= HOST_GAP and process_cpus - processes >= HOST_CPUS * processes:
-        return "offload", (
-            f"no kernel runs {100 * gap:.0f} % of the time while {process_cpus:.0f} CPUs work; "
-            f"{shape.total / 1e9:.1f} GB/s cross each link"
-        )
-    if _staged(shape):
-        return "pp", "the cards at both ends carry half of what the others do"
-    if not shape.even >= EVEN:
-        return "", ""
-    if shape.same_instant >= AT_ONCE:
-        return _collectives(shape, cards, step_s)
-    return "", ""
+        why = f"no kernel runs {100 * gap:.0f} % of the time while {process_cpus:.0f} CPUs work"
+        return Told("offload", f"{why}; {shape.total / 1e9:.1f} GB/s cross each link")
+    return _staged(shape, gap) or _alone(shape) or _collectives(shape, cards, step_s)
 
 
-def _one_process(shape: Shape, process_cpus: float) -> tuple[str, str]:
+def _staged(shape: Shape, gap: float) -> Told | None:
+    """Little traffic, and cards that wait in kernels for work: stages of a pipeline."""
+    if shape.total > BOUNDARY_BYTES_PER_SECOND or gap > RESIDENT or not shape.power_swing >= SWINGS:
+        return None
+    if _ends_half(shape):
+        return Told("pp", "the cards at both ends carry half of what the others do, and all wait in kernels at times")
+    if shape.quiet or not shape.even >= EVEN or shape.same_instant < AT_ONCE:
+        return Told("pp", f"cards wait in kernels for work while {shape.total / 1e6:.0f} MB/s cross each link")
+    return None
+
+
+def _alone(shape: Shape) -> Told | None:
+    """No traffic to speak of: each card has its own work, if it works at all."""
+    if not shape.quiet:
+        return None
+    if not shape.computes or shape.power_swing >= SWINGS:
+        return Told()
+    return Told("independent", f"{len(shape.busy)} cards work and their links carry next to nothing")
+
+
+def _one_process(shape: Shape) -> Told:
     """One process that drives several cards."""
     working = [busy for busy in shape.busy if busy >= WORKS]
     if len(working) == 1:
-        return "single", f"one process, and one of {len(shape.busy)} cards works"
+        return Told("single", f"one process, and one of {len(shape.busy)} cards works")
     together = sum(shape.busy)
     others = [rate for rate in shape.rate[1:] if not math.isnan(rate)]
     first = shape.rate[0]
     leans = shape.lean[0]
     if shape.known and not shape.quiet and first >= FEEDING * _median(others) and leans >= 0.5:
-        return "offload", f"card 0 receives {first / 1e9:.1f} GB/s and sends next to nothing; the others are quiet"
+        return Told(
+            "offload", f"card 0 receives {first / 1e9:.1f} GB/s and sends next to nothing; the others are quiet"
+        )
     if IN_TURN[0] <= together <= IN_TURN[1] and max(shape.busy) <= ALL_DAY:
-        return "device_map", f"one process; its cards work one after the other, {100 * together:.0f} % in all"
+        return Told("device_map", f"one process; its cards work one after the other, {100 * together:.0f} % in all")
     if not shape.known or shape.quiet:
-        return "", ""
+        return Told()
     hands_out = first >= 0.6 * (len(shape.rate) - 1) * max(others)
     if shape.same_instant <= APART and hands_out and together > IN_TURN[1]:
-        return "dataparallel", (
-            f"one process; card 0 moves {first / 1e9:.1f} GB/s each way, the others {_median(others) / 1e9:.1f}, "
-            "first out and then back"
-        )
-    return "", ""
+        why = f"one process; card 0 moves {first / 1e9:.1f} GB/s each way, the others {_median(others) / 1e9:.1f}"
+        return Told("dataparallel", f"{why}, first out and then back")
+    return Told()
 
 
-def _staged(shape: Shape) -> bool:
+def _ends_half(shape: Shape) -> bool:
     """Return True where two cards carry half of what the others do: the ends of a pipeline."""
     ordered = sorted(shape.rate)
     if len(ordered) < 3:
@@ -186,26 +236,51 @@ def _staged(shape: Shape) -> bool:
     return within and middle[0] >= MIDDLE_EVEN * middle[-1]
 
 
-def _collectives(shape: Shape, cards: int, step_s: float) -> tuple[str, str]:
-    """Even, symmetric traffic in the same instant on every card: which collectives?"""
+def _symmetric(shape: Shape) -> bool:
+    """Return True where every card receives as much as it sends, within what a copy of a batch adds."""
+    return all(abs(lean) <= 0.2 for lean in shape.lean)
+
+
+def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
+    """Even, symmetric traffic on every card: which collectives?"""
+    if not shape.even >= EVEN or not _symmetric(shape):
+        return Told()
     part = (cards - 1) / cards
-    said = f"all cards move {shape.total / 1e9:.1f} GB/s each way at once"
-    if shape.power_swing <= STEADY_POWER and shape.humped <= 0.5:
-        return "tp", f"{said}, without a pause, and power stands still between work and waiting"
-    if math.isnan(step_s):
-        return "", ""
-    held = sum(shape.memory) / len(shape.memory)
-    volume = shape.total * step_s / held
-    pause = shape.quiet_run_s / step_s
+    said = f"all cards move {shape.total / 1e9:.1f} GB/s each way"
+    volume = shape.total * step_s / (sum(shape.memory) / cards)
+    sharded = 6 * part * cards / 16 * WIRE  # 2-byte weights three times over a share of the state
+    if shape.power_swing <= STEADY_POWER and not volume > 0.5 * sharded:
+        if step_s < SHORTEST_STEP_S:
+            return Told()
+        return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
+    if math.isnan(step_s) or not shape.same_instant >= AT_ONCE:
+        return Told()
     said += f", {100 * volume:.0f} % of the memory held in each step of {step_s:.2f} s"
-    replica = 4 * part / 16 * WIRE  # 2-byte gradients over 16 bytes of state
-    if volume <= replica:
-        return ("ddp", f"{said}, with a pause of {100 * pause:.0f} %") if pause >= QUIET_SHARE else ("", "")
-    if volume > 2 * replica and pause < QUIET_SHARE:
-        return "fsdp", f"{said}, without a pause: more than gradients"
-    if volume > 2 * replica:
-        return "zero1", f"{said}, with a pause of {100 * pause:.0f} %: replicas hold only part of their state"
-    return "", ""
+    return _by_volume(shape, step_s, said, volume / (4 * part / 16 * WIRE), volume / sharded)
+
+
+def _by_volume(shape: Shape, step_s: float, said: str, of_replicas: float, of_sharded: float) -> Told:
+    """Tell replicas from shards by what crosses in a step, over the most that each can send for the memory held.
+
+    Args:
+        of_replicas: over all gradients once, 2 bytes each, where the state is whole on every card.
+        of_sharded: over all weights three times, where each card holds its share of the state.
+    """
+    pause = shape.quiet_run_s / step_s
+    paused = pause >= PAUSES and shape.quiet_run_s >= 2 * shape.slot_s
+    if of_replicas <= 1.1:
+        # Without a pause the exchange is nearly all there is; then little memory is left for anything but the state.
+        if paused or of_replicas >= 0.5:
+            return Told("ddp", f"{said}, with a pause of {100 * pause:.0f} %: gradients, once")
+        return Told()
+    if of_replicas <= 2.0 or of_sharded > 1.0:  # 4-byte gradients; a period of several steps
+        return Told()
+    swings = shape.power_swing >= SWINGS or of_sharded >= 0.5
+    if pause <= NO_PAUSE and step_s >= 5 * shape.slot_s and swings:
+        return Told("fsdp", f"{said}, without a pause: more than gradients, all along")
+    if paused and of_sharded <= 0.5:
+        return Told("zero1", f"{said}, with a pause of {100 * pause:.0f} %: replicas hold a part of their state")
+    return Told()
 
 
 def _median(values: list[float]) -> float:

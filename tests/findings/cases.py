@@ -260,9 +260,9 @@ DARK = each_card(nvlinked(BOUND, 0.0), pcie=link(4 * GB))
 DIRECT = peers(BOUND)
 
 
-def _stuck(since_s: float) -> Subject:
-    """The job whose processes have been dead or unkillable since a time of its life."""
-    return replace(JOB, job=replace(JOB.job, stuck_since_s=since_s))
+def _stuck(stuck_s: float) -> Subject:
+    """The job whose processes have been dead or unkillable for so long."""
+    return replace(JOB, stuck_s=stuck_s)
 
 
 def _redirected(subject: Subject) -> Subject:
@@ -285,7 +285,7 @@ NODE_CASES: tuple[NodeCase, ...] = (
         node(JOB, tenants={"GPU-0": frozenset({"acme", "unassigned"})}),
         "nobody knows whose the other job is",
     ),
-    NodeCase("process_stuck", node(_stuck(120.0)), node(_stuck(595.0)), "an exit that takes its time"),
+    NodeCase("process_stuck", node(_stuck(480.0)), node(_stuck(5.0)), "an exit that takes its time"),
     NodeCase("nvlink_unused", node(DARK), node(nvlinked(BOUND)), "NVLink carries the exchange"),
     NodeCase("acs_redirects", node(_redirected(DIRECT)), node(_redirected(BOUND)), "no direct access to redirect"),
 )

@@ -195,7 +195,6 @@ def healthy(cards: int = 8) -> Subject:
         ),
         swap=Swap(0.0, 0.0),
         tenants_known=True,
-        age_s=600.0,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gpumon.analysis.findings.holding import Held
 from gpumon.analysis.findings.subject import Saves, Subject, Swap
-from gpumon.analysis.strategy import Seen
+from gpumon.analysis.strategy import Seen, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class JobFindings:
     """One job: what stands, and the newest look."""
 
     held: Held = field(default_factory=Held)
+    told: tuple[Told, ...] = ()  # by the shape, at the last looks
     strategy: Seen = field(default_factory=Seen)
     saves: Saves = field(default_factory=Saves)
     subject: Subject | None = None  # of the newest look

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from gpumon.analysis import shape, windows
 from gpumon.analysis.case import Case
@@ -17,7 +18,7 @@ from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.past import FindingsPast, JobFindings, SwapLevels
 from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Saves, Subject, Swap
 from gpumon.analysis.memory import CardMemory, JobMemory
-from gpumon.analysis.strategy import Seen, recognise
+from gpumon.analysis.strategy import LOOKS_KEPT, Seen, Told, by_shape, recognise
 from gpumon.model.causes import CAUSES_BY_KEY
 from gpumon.model.job import Job
 from gpumon.model.process import HostSample, Process
@@ -34,6 +35,7 @@ SHORTEST_S = 12.0  # of a window, for a look
 SAVES_KEPT = 60  # looks: ten minutes
 SAVES_BYTES_PER_SECOND = 50e6  # to disk: a checkpoint, not a log
 WATCHED_FROM_START_S = 60.0
+Key: TypeAlias = tuple[int, int]  # (pid, start_ticks)
 _SETTLED_CLASSES = frozenset(JobClass) - {JobClass.UNKNOWN, JobClass.IDLE}
 
 
@@ -62,11 +64,11 @@ def step(past: FindingsPast, now: Now) -> tuple[FindingsPast, dict[str, Verdict]
     node, node_looked_s = past.node, past.node_looked_s
     if now_s - node_looked_s >= OVERDUE_S or (seq % TURNS == TURNS - 1 and now_s - node_looked_s >= LOOK_S / 2):
         node, node_looked_s = _look_at_node(past.node, jobs, now), now_s
-    verdicts = {name: _told(now.memories[name].verdict, known) for name, known in jobs.items()}
+    verdicts = {name: _spoken(now.memories[name].verdict, known) for name, known in jobs.items()}
     return FindingsPast(jobs, node, node_looked_s, swap), verdicts, node.findings
 
 
-def _told(verdict: Verdict, known: JobFindings) -> Verdict:
+def _spoken(verdict: Verdict, known: JobFindings) -> Verdict:
     """Return the verdict with strategy, findings, and what its cause advises."""
     key = f"{verdict.job_class.value}.{verdict.detail}" if verdict.detail else verdict.job_class.value
     cause = CAUSES_BY_KEY.get(key) if verdict.job_class is not JobClass.UNKNOWN else None
@@ -98,9 +100,12 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
     memory, now_s = now.memories[job.gpu_job], now.tick.mono_s
     case = memory.case
     if case is None or case.evidence.seconds < SHORTEST_S:
-        return replace(before, looked_s=now_s)
+        return replace(before, strategy=recognise(job, before.told), looked_s=now_s)
+    by_key = _processes(job, now)
+    cards = _cards(job, memory, now, by_key)
+    told = _told(before, job, now, cards)
     saves = _saves(before.saves, case)
-    subject = replace(_subject(job, memory, now, swap, before.strategy), saves=saves)
+    subject = _subject(job, case, now, cards, by_key, strategy=recognise(job, told), saves=saves, swap=swap)
     verdict = subject.verdict
     settled = verdict.job_class in _SETTLED_CLASSES and now_s - verdict.since_s >= SETTLED_S
     idle = verdict.job_class is JobClass.IDLE
@@ -115,7 +120,7 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
         return detector.ask(subject, edge)
 
     held = holding.settle(before.held, JOB_DETECTORS, ask, there=there, askable=askable, now_s=now_s)
-    return JobFindings(held, subject.strategy, saves, subject, now_s)
+    return JobFindings(held, told, subject.strategy, saves, subject, now_s)
 
 
 def _saves(before: Saves, case: Case) -> Saves:
@@ -163,32 +168,45 @@ def _fuller(view: UplinkView) -> float:
     return max(known, default=math.nan)
 
 
-def _subject(job: Job, memory: JobMemory, now: Now, swap: Swap, before: Seen) -> Subject:
+def _processes(job: Job, now: Now) -> dict[Key, Process]:
+    """Return the job's processes as procfs shows them, by (pid, start_ticks)."""
+    wanted = {*job.processes, *job.relatives}
+    return {
+        key: process
+        for process in now.tick.processes.processes
+        if (key := (process.pid, process.start_ticks)) in wanted
+    }
+
+
+def _subject(
+    job: Job,
+    case: Case,
+    now: Now,
+    cards: tuple[CardFacts, ...],
+    by_key: Mapping[Key, Process],
+    *,
+    strategy: Seen,
+    saves: Saves,
+    swap: Swap,
+) -> Subject:
     """Return the job as the detectors see it."""
-    case = memory.case
-    assert case is not None
     tick, table = now.tick, now.tick.processes
-    wanted = set(job.processes) | set(job.relatives)
-    by_key = {key: process for process in table.processes if (key := (process.pid, process.start_ticks)) in wanted}
-    processes = tuple(by_key[key] for key in job.processes if key in by_key)
-    cards = _cards(job, memory, now, processes)
     mine = {facts.seen.uuid for facts in cards}
     up = {card_tick.uuid for card_tick in tick.card_ticks if card_tick.up}
-    given = tuple(card.uuid for card in job.cards if not card.used and card.uuid in up and card.uuid not in mine)
     quotas = [table.cgroups[path].cpu_quota_cpus for path in job.cgroups if path in table.cgroups]
     age_s = tick.mono_s - job.first_seen_s
     return Subject(
         job=job,
-        verdict=memory.verdict,
-        strategy=_strategy(job, memory, now, cards, before),
+        verdict=now.memories[job.gpu_job].verdict,
+        strategy=strategy,
         cards=cards,
-        given=given,
+        given=tuple(card.uuid for card in job.cards if not card.used and card.uuid in up and card.uuid not in mine),
         split=case.split,
-        waiting=case.waiting,
         step_s=case.step_s,
         seconds=case.evidence.seconds,
+        waiting=case.waiting,
         host=case.evidence.host,
-        processes=processes,
+        processes=tuple(by_key[key] for key in job.processes if key in by_key),
         relatives=tuple(by_key[key] for key in job.relatives if key in by_key),
         topology=tick.topology,
         swap=swap,
@@ -199,16 +217,17 @@ def _subject(job: Job, memory: JobMemory, now: Now, swap: Swap, before: Seen) ->
             if other.gpu_job != job.gpu_job and any(card.uuid in mine and card.used for card in other.cards)
         ),
         tenants_known=bool(now.settings.tenants.tenants),
+        saves=saves,
         stuck_s=tick.mono_s - job.stuck_since_s,
         seen_from_start=tick.wall_s - age_s - job.start_wall_s <= WATCHED_FROM_START_S,
     )
 
 
-def _cards(job: Job, memory: JobMemory, now: Now, processes: tuple[Process, ...]) -> tuple[CardFacts, ...]:
+def _cards(job: Job, memory: JobMemory, now: Now, by_key: Mapping[Key, Process]) -> tuple[CardFacts, ...]:
     known = {card.identity.uuid: card for card in now.tick.cards}
     ticks = {card_tick.uuid: card_tick for card_tick in now.tick.card_ticks}
     paths = {path.uuid: path for path in now.tick.topology.paths}
-    by_pid = {process.pid: process for process in processes}
+    by_pid = {key[0]: by_key[key] for key in job.processes if key in by_key}
     found = []
     for uuid in dict.fromkeys(card.uuid for card in job.cards if card.used):
         seen = memory.looks.get(uuid)
@@ -237,24 +256,27 @@ def _cards(job: Job, memory: JobMemory, now: Now, processes: tuple[Process, ...]
     return tuple(sorted(found, key=lambda facts: facts.gpu))
 
 
-def _strategy(job: Job, memory: JobMemory, now: Now, cards: tuple[CardFacts, ...], before: Seen) -> Seen:
-    """Return how the work is cut up; what was recognised stays while the shape says nothing."""
+def _told(before: JobFindings, job: Job, now: Now, cards: tuple[CardFacts, ...]) -> tuple[Told, ...]:
+    """Return what the shape told at the last looks and at this one; other cards make it void."""
+    memory = now.memories[job.gpu_job]
     case = memory.case
-    assert case is not None
-    if memory.verdict.job_class in (JobClass.IDLE, JobClass.HUNG):
-        return before
+    same = before.subject is not None and before.subject.uuids == {facts.seen.uuid for facts in cards}
+    told = before.told if same else ()
+    if case is None or not cards or memory.verdict.job_class in (JobClass.IDLE, JobClass.HUNG):
+        return told
     seen = [facts.seen for facts in cards]
-    slots = {}
-    if seen:
-        first = now.cards[seen[0].uuid].windows
-        link = shape.link_in_use(seen[0])
-        window = first.nvlink if link is not None and link is seen[0].nvlink else first.pcie
-        slots = {seen[0].uuid: windows.since(window, case.evidence.from_s)}
-    found = recognise(
+    first = now.cards[seen[0].uuid].windows
+    link = shape.link_in_use(seen[0])
+    window = first.nvlink if link is not None and link is seen[0].nvlink else first.pcie
+    newest = by_shape(
         job,
-        shape.of(seen, slots, nvlinked=any(facts.card.nvlink.active > 0 for facts in cards)),
+        shape.of(
+            seen,
+            {seen[0].uuid: windows.since(window, case.evidence.from_s)},
+            nvlinked=any(facts.card.nvlink.active > 0 for facts in cards),
+        ),
         step_s=case.step_s,
         loopback=case.host("loopback_bytes_per_second"),
         process_cpus=case.host("gpu_process_cpus"),
     )
-    return before if not found.strategy and not found.asked else found
+    return (*told, newest)[-LOOKS_KEPT:]
