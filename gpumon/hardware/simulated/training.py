@@ -1,7 +1,7 @@
 """Training jobs whose ranks all do the same: data parallel in its forms, sharded, tensor parallel, through the host.
 
-Each strategy is a class with one program, `step`, that a rank runs once for every optimizer step. Bytes follow from
-the algorithms: a ring all-reduce sends 2(N-1)/N of its size from every card, a reduce-scatter or an all-gather half.
+Each strategy is a program that a rank runs once for every optimizer step. Bytes follow from the algorithms: a ring
+all-reduce sends 2(N-1)/N of its size from every card, a reduce-scatter or an all-gather half of that.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Training:
 
 
 class Replicas:
-    """What every strategy needs: one rank a card, its share of the arithmetic, its batches."""
+    """What every strategy needs: how long passes take on a card, its batches, and the group that exchanges."""
 
-    def __init__(self, job: Job, plan: Training, compute_shares: int = 1) -> None:
+    def __init__(self, job: Job, plan: Training, model_cuts: int = 1) -> None:
         self.job = job
         self.plan = plan
         self.group = Group(job, range(job.size), plan.transport)
@@ -78,13 +78,15 @@ class Replicas:
         card = job.cards[0].card
         tokens = plan.micro_batch * plan.sequence
         whole = plan.micro_seconds or work.training_seconds(card, plan.model, tokens, plan.utilization)
-        self.forward_s = whole / 3 / compute_shares
-        self.backward_s = whole * 2 / 3 / compute_shares
+        self.forward_s = whole / 3 / model_cuts
+        self.backward_s = whole * 2 / 3 / model_cuts
         self.kernels = plan.kernels
         self.streaming = work.streaming(card)
         trained = plan.trained_parameters or plan.model.parameters
         self.optimizer_s = work.optimizer_seconds(card, trained)
         self.part = (job.size - 1) / job.size
+        # A model that is cut over the cards sees each sequence once, whatever their number.
+        self.sequences = plan.micro_batch * (job.size if model_cuts == 1 else 1)
 
     def begin_micro(self, rank: int) -> Program:
         """Wait for the batch; lose what the host, or a slow host, loses."""
@@ -98,126 +100,144 @@ class Replicas:
         """Write down that a micro-step is over."""
         if rank == 0:
             self.job.log.micro_steps_s.append(self.job.engine.now)
-            self.job.log.samples += self.plan.micro_batch * self.job.size
+            self.job.log.samples += self.sequences
 
     def pieces(self, seconds: float) -> int:
         """Return into how many parts a pass is cut."""
         return max(1, min(_MOST_PIECES, self.plan.model.layers, int(seconds / _FINEST_PHASE_S)))
 
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank; with one process, rank 0 drives every card."""
-        raise NotImplementedError
+    def forward(self, rank: int) -> Signal:
+        """Run a forward pass."""
+        return self.job.kernel(rank, self.kernels, self.forward_s)
+
+    def backward(self, rank: int) -> Signal:
+        """Run a backward pass."""
+        return self.job.kernel(rank, self.kernels, self.backward_s)
 
     def optimize(self, rank: int, share: float = 1.0) -> Signal:
         """Run the optimizer on `share` of the parameters."""
         return self.job.kernel(rank, self.streaming, self.optimizer_s * share)
 
-
-class DistributedDataParallel(Replicas):
-    """DDP: gradients all-reduced in buckets, from the back of the model to its front."""
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan = self.plan
-        for micro in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            exchange = self.job.size > 1 and (micro == plan.accumulation - 1 or not plan.no_sync)
-            yield self.job.kernel(rank, self.kernels, self.forward_s)
-            sent = 2 * self.part * plan.gradient_bytes
-            if exchange and plan.overlap:
-                pieces = self.pieces(self.backward_s)
-                buckets = []
-                for _ in range(pieces):
-                    yield self.job.kernel(rank, self.kernels, self.backward_s / pieces)
-                    buckets.append(self.group.queue(rank, sent / pieces))
-                yield all_of(buckets)
-            else:
-                yield self.job.kernel(rank, self.kernels, self.backward_s)
-                if exchange:
-                    yield self.group.queue(rank, sent)
-            self.end_micro(rank)
-        yield self.optimize(rank)
+    def backward_in_buckets(self, rank: int, sent_bytes: float) -> Program:
+        """Run a backward pass and exchange what it leaves behind, from the back of the model to its front."""
+        if not self.plan.overlap:
+            yield self.backward(rank)
+            yield self.group.queue(rank, sent_bytes)
+            return
+        pieces = self.pieces(self.backward_s)
+        buckets = []
+        for _ in range(pieces):
+            yield self.job.kernel(rank, self.kernels, self.backward_s / pieces)
+            buckets.append(self.group.queue(rank, sent_bytes / pieces))
+        yield all_of(buckets)
 
 
-class ShardedOptimizer(Replicas):
+def data_parallel(replicas: Replicas, rank: int) -> Program:
+    """DDP: gradients all-reduced in buckets."""
+    plan, job = replicas.plan, replicas.job
+    for micro in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        yield replicas.forward(rank)
+        if job.size > 1 and (micro == plan.accumulation - 1 or not plan.no_sync):
+            yield from replicas.backward_in_buckets(rank, 2 * replicas.part * plan.gradient_bytes)
+        else:
+            yield replicas.backward(rank)
+        replicas.end_micro(rank)
+    yield replicas.optimize(rank)
+
+
+def sharded_optimizer(replicas: Replicas, rank: int) -> Program:
     """ZeRO-1 and ZeRO-2: gradients reduce-scattered, each rank updates its share, weights gathered again."""
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan = self.plan
-        scattered = self.part * plan.gradient_bytes
-        for micro in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            yield self.job.kernel(rank, self.kernels, self.forward_s)
-            last = micro == plan.accumulation - 1
-            if not (last or plan.strategy == "zero2"):
-                yield self.job.kernel(rank, self.kernels, self.backward_s)
-            else:
-                pieces = self.pieces(self.backward_s) if plan.overlap else 1
-                buckets = []
-                for _ in range(pieces):
-                    yield self.job.kernel(rank, self.kernels, self.backward_s / pieces)
-                    buckets.append(self.group.queue(rank, scattered / pieces))
-                yield all_of(buckets)
-            self.end_micro(rank)
-        yield self.optimize(rank, 1 / self.job.size)
-        yield self.group.queue(rank, self.part * plan.model.parameters * plan.element_bytes)
+    plan, job = replicas.plan, replicas.job
+    for micro in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        yield replicas.forward(rank)
+        if micro == plan.accumulation - 1 or plan.strategy == "zero2":
+            yield from replicas.backward_in_buckets(rank, replicas.part * plan.gradient_bytes)
+        else:
+            yield replicas.backward(rank)
+        replicas.end_micro(rank)
+    yield replicas.optimize(rank, 1 / job.size)
+    yield replicas.group.queue(rank, replicas.part * plan.model.weight_bytes(plan.element_bytes))
 
 
-class FullShard(Replicas):
+def full_shard(replicas: Replicas, rank: int) -> Program:
     """FSDP and ZeRO-3: weights gathered before use, forward and backward, one unit ahead; gradients scattered."""
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan = self.plan
-        units = self.pieces(self.backward_s)
-        gathered = self.part * plan.model.parameters * plan.element_bytes / units
-        scattered = self.part * plan.gradient_bytes / units
-        messages = max(1, plan.model.layers // units)
-        for _ in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            scatters = []
-            for seconds, backward in ((self.forward_s, False), (self.backward_s, True)):
-                ready = self.group.queue(rank, gathered, messages)
-                for unit in range(units):
-                    here = ready
-                    if unit + 1 < units and plan.overlap:
-                        ready = self.group.queue(rank, gathered, messages)
-                    yield here
-                    yield self.job.kernel(rank, self.kernels, seconds / units)
-                    if unit + 1 < units and not plan.overlap:
-                        ready = self.group.queue(rank, gathered, messages)
-                    if backward:
-                        scatters.append(self.group.queue(rank, scattered, messages))
-            yield all_of(scatters)
-            self.end_micro(rank)
-        yield self.optimize(rank, 1 / self.job.size)
+    plan, job, group = replicas.plan, replicas.job, replicas.group
+    units = replicas.pieces(replicas.backward_s)
+    gathered = replicas.part * plan.model.weight_bytes(plan.element_bytes) / units
+    scattered = replicas.part * plan.gradient_bytes / units
+    messages = max(1, plan.model.layers // units)
+    for _ in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        scatters = []
+        for seconds, backward in ((replicas.forward_s, False), (replicas.backward_s, True)):
+            ready = group.queue(rank, gathered, messages)
+            for unit in range(units):
+                here = ready
+                if unit + 1 < units and plan.overlap:
+                    ready = group.queue(rank, gathered, messages)
+                yield here
+                yield job.kernel(rank, replicas.kernels, seconds / units)
+                if unit + 1 < units and not plan.overlap:
+                    ready = group.queue(rank, gathered, messages)
+                if backward:
+                    scatters.append(group.queue(rank, scattered, messages))
+        yield all_of(scatters)
+        replicas.end_micro(rank)
+    yield replicas.optimize(rank, 1 / job.size)
 
 
-class TensorParallel(Replicas):
+def tensor_parallel(replicas: Replicas, rank: int) -> Program:
     """Megatron tensor parallelism: every layer is cut, four all-reduces a layer and micro-batch, none overlapped."""
-
-    def __init__(self, job: Job, plan: Training) -> None:
-        super().__init__(job, plan, compute_shares=job.size)
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan = self.plan
-        for _ in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            for seconds in (self.forward_s, self.backward_s):
-                yield from layers_in_turn(self, rank, seconds, 2 * plan.model.layers)
-            self.end_micro(rank)
-        yield self.optimize(rank, 1 / self.job.size)
-
-    def end_micro(self, rank: int) -> None:
-        """One replica is spread over all cards."""
-        if rank == 0:
-            self.job.log.micro_steps_s.append(self.job.engine.now)
-            self.job.log.samples += self.plan.micro_batch
+    plan = replicas.plan
+    for _ in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        for seconds in (replicas.forward_s, replicas.backward_s):
+            yield from _layers_in_turn(replicas, rank, seconds, 2 * plan.model.layers)
+        replicas.end_micro(rank)
+    yield replicas.optimize(rank, 1 / replicas.job.size)
 
 
-def layers_in_turn(replicas: TensorParallel, rank: int, seconds: float, messages: int) -> Program:
+def host_optimizer(replicas: Replicas, rank: int) -> Program:
+    """ZeRO-Offload: gradients go down to host memory, the CPU updates the weights, they come up again."""
+    plan, job = replicas.plan, replicas.job
+    weights = plan.model.weight_bytes(plan.element_bytes)
+    for micro in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        yield replicas.forward(rank)
+        yield replicas.backward(rank)
+        if job.size > 1 and micro == plan.accumulation - 1:
+            yield replicas.group.queue(rank, replicas.part * plan.gradient_bytes)
+        replicas.end_micro(rank)
+    yield job.copy(rank, False, plan.gradient_bytes / job.size, Label.OFFLOAD)
+    ranks_per_socket = job.size / max(1, job.host.sockets)
+    seconds = plan.model.parameters / job.size * ranks_per_socket / _HOST_ADAM_PARAMETERS_PER_SECOND
+    yield from job.idle(rank, Label.OFFLOAD, seconds, cpu_share=job.host.cpus / job.size * 0.8)
+    yield job.copy(rank, True, weights / job.size, Label.OFFLOAD)
+    if job.size > 1:
+        yield replicas.group.queue(rank, replicas.part * weights)
+
+
+def through_the_cpu(replicas: Replicas, rank: int) -> Program:
+    """DDP over gloo: gradients copied down, added up over loopback sockets by the CPUs, copied up again."""
+    plan, job = replicas.plan, replicas.job
+    for micro in range(plan.accumulation):
+        yield from replicas.begin_micro(rank)
+        yield replicas.forward(rank)
+        yield replicas.backward(rank)
+        if micro == plan.accumulation - 1 or not plan.no_sync:
+            yield job.copy(rank, False, plan.gradient_bytes, Label.HOST_PATH, pinned=False)
+            sent = 2 * replicas.part * plan.gradient_bytes
+            seconds = sent / job.host.socket_loopback_bytes_per_second
+            job.loopback.add(job.engine.now, job.engine.now + seconds, sent)
+            yield from job.idle(rank, Label.HOST_PATH, seconds * job.spread(), cpu_share=0.9)
+            yield job.copy(rank, True, plan.gradient_bytes, Label.HOST_PATH, pinned=False)
+        replicas.end_micro(rank)
+    yield replicas.optimize(rank)
+
+
+def _layers_in_turn(replicas: Replicas, rank: int, seconds: float, messages: int) -> Program:
     """Run one pass whose layers alternate with collectives, blended where no sensor could tell them apart."""
     plan, group = replicas.plan, replicas.group
     activations = plan.micro_batch * plan.sequence * plan.model.hidden * plan.element_bytes
@@ -233,51 +253,3 @@ def layers_in_turn(replicas: TensorParallel, rank: int, seconds: float, messages
     for _ in range(stretches):
         yield replicas.job.kernel(rank, blended, whole_s / stretches)
         yield group.barrier(rank)
-
-
-class HostOptimizer(Replicas):
-    """ZeRO-Offload: gradients go down to host memory, the CPU updates the weights, they come up again."""
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan, job = self.plan, self.job
-        for micro in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            yield job.kernel(rank, self.kernels, self.forward_s)
-            yield job.kernel(rank, self.kernels, self.backward_s)
-            if job.size > 1 and micro == plan.accumulation - 1:
-                yield self.group.queue(rank, self.part * plan.gradient_bytes)
-            self.end_micro(rank)
-        yield job.copy(rank, False, plan.gradient_bytes / job.size, Label.OFFLOAD)
-        updated = plan.model.parameters / job.size
-        sockets_share = job.size / max(1, job.host.sockets)
-        seconds = updated * sockets_share / _HOST_ADAM_PARAMETERS_PER_SECOND
-        yield from job.idle(rank, Label.OFFLOAD, seconds, cpu_share=job.host.cpus / job.size * 0.8)
-        yield job.copy(rank, True, plan.model.weight_bytes(plan.element_bytes) / job.size, Label.OFFLOAD)
-        if job.size > 1:
-            yield self.group.queue(rank, self.part * plan.model.weight_bytes(plan.element_bytes))
-
-
-class ThroughTheCpu(Replicas):
-    """DDP over gloo: gradients copied down, added up over loopback sockets by the CPUs, copied up again."""
-
-    def step(self, rank: int) -> Program:
-        """One optimizer step of one rank."""
-        plan, job = self.plan, self.job
-        for micro in range(plan.accumulation):
-            yield from self.begin_micro(rank)
-            yield job.kernel(rank, self.kernels, self.forward_s)
-            yield job.kernel(rank, self.kernels, self.backward_s)
-            if micro == plan.accumulation - 1 or not plan.no_sync:
-                yield from self._reduce(rank)
-            self.end_micro(rank)
-        yield self.optimize(rank)
-
-    def _reduce(self, rank: int) -> Program:
-        plan, job = self.plan, self.job
-        yield job.copy(rank, False, plan.gradient_bytes, Label.HOST_PATH, pinned=False)
-        sent = 2 * self.part * plan.gradient_bytes
-        seconds = sent / job.host.socket_loopback_bytes_per_second
-        job.loopback.add(job.engine.now, job.engine.now + seconds, sent)
-        yield from job.idle(rank, Label.HOST_PATH, seconds * job.spread(), cpu_share=0.9)
-        yield job.copy(rank, True, plan.gradient_bytes, Label.HOST_PATH, pinned=False)

@@ -13,36 +13,36 @@ from gpumon.hardware.simulated.footprint import CONTEXT_BYTES, memory_bytes
 from gpumon.hardware.simulated.host_tasks import evaluate, save
 from gpumon.hardware.simulated.job import Job, Log
 from gpumon.hardware.simulated.physics import CardState, Conditions
-from gpumon.hardware.simulated.pipeline import DeviceMap, Pipeline, SingleProcessReplicas
+from gpumon.hardware.simulated.pipeline import Pipeline, device_map, one_process_replicas
 from gpumon.hardware.simulated.scenario import Burn, JobPlan, Scenario, Standing
 from gpumon.hardware.simulated.serving import Server, Serving
 from gpumon.hardware.simulated.timeline import Label, Timeline
 from gpumon.hardware.simulated.training import (
-    DistributedDataParallel,
-    FullShard,
-    HostOptimizer,
     Replicas,
-    ShardedOptimizer,
-    TensorParallel,
-    ThroughTheCpu,
     Training,
+    data_parallel,
+    full_shard,
+    host_optimizer,
+    sharded_optimizer,
+    tensor_parallel,
+    through_the_cpu,
 )
 
-STRATEGIES: dict[str, type[Replicas]] = {
-    "single": DistributedDataParallel,
-    "ddp": DistributedDataParallel,
-    "zero1": ShardedOptimizer,
-    "zero2": ShardedOptimizer,
-    "zero3": FullShard,
-    "fsdp": FullShard,
-    "tp": TensorParallel,
-    "pp": Pipeline,
-    "offload": HostOptimizer,
-    "gloo": ThroughTheCpu,
-    "dataparallel": SingleProcessReplicas,
-    "device_map": DeviceMap,
+STRATEGIES: dict[str, Callable[[Replicas, int], Program]] = {
+    "single": data_parallel,
+    "ddp": data_parallel,
+    "zero1": sharded_optimizer,
+    "zero2": sharded_optimizer,
+    "zero3": full_shard,
+    "fsdp": full_shard,
+    "tp": tensor_parallel,
+    "offload": host_optimizer,
+    "gloo": through_the_cpu,
+    "dataparallel": one_process_replicas,
+    "device_map": device_map,
 }
 ONE_PROCESS = ("dataparallel", "device_map")
+_CUT_MODEL = ("tp", "pp", "device_map")
 # How far the engine runs ahead of a question at least: fewer, larger flushes.
 _AHEAD_S = 1.0
 _BURN_STRETCH_S = 0.25
@@ -169,8 +169,7 @@ def _program(job: Job, plan: JobPlan) -> Callable[[int], Program] | None:
     """Return what each rank runs; None for a job that only stands there."""
     workload = plan.workload
     if isinstance(workload, Training):
-        strategy = STRATEGIES[workload.strategy](job, workload)
-        return lambda rank: _train(job, workload, strategy, rank)
+        return _training(job, workload)
     if isinstance(workload, Serving):
         return Server(job, workload).serve
     if isinstance(workload, Burn):
@@ -178,12 +177,22 @@ def _program(job: Job, plan: JobPlan) -> Callable[[int], Program] | None:
     return None
 
 
-def _train(job: Job, plan: Training, strategy: Replicas, rank: int) -> Program:
+def _training(job: Job, plan: Training) -> Callable[[int], Program]:
+    replicas = Replicas(job, plan, model_cuts=job.size if plan.strategy in _CUT_MODEL else 1)
+    if plan.strategy == "pp":
+        pipeline = Pipeline(replicas)
+        return lambda rank: _train(replicas, pipeline.step, rank)
+    strategy = STRATEGIES[plan.strategy]
+    return lambda rank: _train(replicas, lambda one: strategy(replicas, one), rank)
+
+
+def _train(replicas: Replicas, step: Callable[[int], Program], rank: int) -> Program:
+    job, plan = replicas.job, replicas.plan
     number = 0
     while job.goes_on(number):
         if job.hangs(number):
             yield from job.hang(rank)
-        yield from strategy.step(rank)
+        yield from step(rank)
         if rank == 0:
             job.log.optimizer_steps_s.append(job.engine.now)
         number += 1
@@ -191,7 +200,7 @@ def _train(job: Job, plan: Training, strategy: Replicas, rank: int) -> Program:
         if plan.checkpoint is not None and number % plan.checkpoint.every_steps == 0:
             yield from save(job, rank, plan.checkpoint)
         if plan.evaluation is not None and number % plan.evaluation.every_steps == 0:
-            yield from evaluate(job, rank, plan.evaluation, strategy.kernels)
+            yield from evaluate(job, rank, plan.evaluation, replicas.kernels)
         if rank == 0 and job.engine.now > paused_s:
             job.log.pauses_s.append((paused_s, job.engine.now))
 
