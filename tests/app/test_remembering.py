@@ -1,0 +1,112 @@
+"""What the daemon remembers, over its own end: runs of one life are compared in the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpumon.app.remembering import Remembering
+from gpumon.config import Config, load
+from gpumon.export.publish import Publisher
+from gpumon.hardware.simulated import work
+from gpumon.hardware.simulated.node import SimulatedNode
+from gpumon.hardware.simulated.scenario import HostSpec, JobPlan, NodePlan, Scenario, slots
+from gpumon.hardware.simulated.training import Training
+from gpumon.history import Keeper
+from gpumon.history.store import read
+from gpumon.model.settings import Settings
+from gpumon.model.verdict import Verdict
+from gpumon.pipeline import initial_state, step
+from gpumon.sampling.clocks import CountingClock
+from gpumon.sampling.simulated_time import ticks
+from tests.views import geforce
+
+NODE = NodePlan(slots("rtx4090", 2), HostSpec(staging_bytes_per_second=8e9))
+SIMULATED_WALL_S = 1_767_225_700.0
+WORK = Training(work.MODEL_1B, "ddp", micro_batch=4, micro_seconds=0.3, overlap=False, gap_seconds=0.04)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
+    """A configuration whose state lies in a folder of the test, with threads that are turned by hand."""
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(Keeper, "start", Keeper.turn)
+    monkeypatch.setattr(Keeper, "stop", lambda keeper: (keeper.turn(), keeper._close()))
+    monkeypatch.setattr("gpumon.history.keeper.time.time", lambda: SIMULATED_WALL_S)  # else the runs are long past
+    yield load(None, {})
+
+
+def live(config: Config, cards: int, seconds: float = 85.0) -> tuple[Verdict, Settings]:
+    """Watch the job on so many cards from the daemon's start to its end."""
+    remembering = Remembering(config, simulated=True)
+    remembering.start()
+    plan = JobPlan(f"job-{cards}", WORK, tuple(range(cards)))
+    node = SimulatedNode(Scenario(f"life-{cards}", "", NODE, (plan,)), clock=CountingClock())
+    settings = remembering.salted(config.settings)
+    state = initial_state()
+    for tick in ticks(node, node, settings.sampling, seconds):
+        state = step(state, remembering.heard(tick), settings, remembering.past)
+        remembering.offer(state)
+    remembering.stop()
+    assert state.view is not None
+    return state.view.jobs[0].verdict, settings
+
+
+def test_runs_of_one_life_are_compared_in_the_next(config: Config, tmp_path: Path) -> None:
+    """The second life knows the run on one card: efficiency by period, and both runs stand in the file."""
+    alone, first = live(config, 1)
+    assert alone.scaling is None
+    both, second = live(config, 2)
+    assert first.workload_salt == second.workload_salt != ""
+    assert both.scaling is not None
+    assert both.scaling.evidence == "period"
+    runs, rates = read(tmp_path / "history-simulated.sqlite")
+    assert sorted(run.count for run in runs) == [1, 2]
+    assert len({run.workload for run in runs}) == 1
+    assert all(run.energy_joules_per_step > 0.0 for run in runs)
+    (learned,) = rates
+    # Half of the board's 8 GB/s each way at once is what two cards can get through it; the link alone carries 25.
+    assert 3e9 < learned.bytes_per_second < 9e9
+
+
+def test_another_installation_cannot_tell_the_workload(config: Config, tmp_path: Path) -> None:
+    """Under another salt the same command line has another name."""
+    live(config, 1, 60.0)
+    (mine,) = {run.workload for run in read(tmp_path / "history-simulated.sqlite")[0]}
+    (tmp_path / "salt").unlink()
+    live(config, 2, 60.0)
+    names = {run.workload for run in read(tmp_path / "history-simulated.sqlite")[0]}
+    assert len(names - {mine}) == 1
+
+
+def test_trying_a_scenario_leaves_nothing_behind(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a folder of its own a simulated node keeps no history, and the usual place is not touched."""
+    monkeypatch.delenv("STATE_DIRECTORY")
+    monkeypatch.setattr("gpumon.history.place.STATE_FOLDER", "/nowhere/at/all")
+    remembering = Remembering(config, simulated=True)
+    remembering.start()
+    assert remembering.shown(geforce()).findings == geforce().findings
+    remembering.stop()
+
+
+def test_switched_off(config: Config, tmp_path: Path) -> None:
+    """With history.enabled = false nothing is written and nothing is said."""
+    remembering = Remembering(dataclasses.replace(config, history=None), simulated=False)
+    remembering.start()
+    remembering.stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_history_that_cannot_be_written_is_a_series(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's finding stands in /metrics, where the alert takes it from."""
+    (tmp_path / "state").write_text("in the way")
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
+    remembering = Remembering(config, simulated=False)
+    remembering.start()
+    page = Publisher(64).publish(remembering.shown(geforce()), {}).pages.text
+    assert b'gpumon_node_finding{finding="history_read_only",severity="warning",audience="operator"} 1' in page
