@@ -46,6 +46,7 @@ _CUT_MODEL = ("tp", "pp", "device_map")
 # How far the engine runs ahead of a question at least: fewer, larger flushes.
 _AHEAD_S = 1.0
 _BURN_STRETCH_S = 0.25
+_LARGEST_LOAD_BYTES = 16e9  # weights of one card, of what its job will hold
 
 
 class World:
@@ -156,13 +157,18 @@ class World:
                 self._close(job, plan)
 
         for rank in ranks:
-            self.engine.start(_after(load_s, program(rank))).when_fired(ended)
+            self.engine.start(_loaded(job, plan, rank, load_s, program)).when_fired(ended)
 
 
-def _after(seconds: float, program: Program) -> Program:
+def _loaded(job: Job, plan: JobPlan, rank: int, seconds: float, program: Callable[[int], Program]) -> Program:
+    """Read weights from disk, copy them to the card, then run; a job that was there before has done so."""
     if seconds > 0:
-        yield seconds
-    yield from program
+        now = job.engine.now
+        weights = min(memory_bytes(plan, rank, job.cards[rank].card) / 3, _LARGEST_LOAD_BYTES)
+        job.disk_read.add(now, now + seconds, weights / job.size)
+        yield from job.idle(rank, Label.HOST_OTHER, seconds)
+        yield job.copy(rank, True, weights, Label.HOST_OTHER)
+    yield from program(rank)
 
 
 def _program(job: Job, plan: JobPlan) -> Callable[[int], Program] | None:
