@@ -68,8 +68,8 @@ def test_runs_of_one_life_are_compared_in_the_next(config: Config, tmp_path: Pat
     assert len({run.workload for run in runs}) == 1
     assert all(run.energy_joules_per_step > 0.0 for run in runs)
     (learned,) = rates
-    # Half of the board's 8 GB/s each way at once is what two cards can get through it; the link alone carries 25.
-    assert 3e9 < learned.bytes_per_second < 9e9
+    # The board gives each card 8 GB/s, and counters count packet headers too; the link alone would carry 25.
+    assert 7e9 < learned.bytes_per_second < 10e9
 
 
 def test_another_installation_cannot_tell_the_workload(config: Config, tmp_path: Path) -> None:
