@@ -48,6 +48,8 @@ from gpumon.ui.history_ring import HistoryRing
 # show in a scrape's p99 (measured: 15 ms of analysis a second push it to 5.9 ms).
 SWITCH_INTERVAL_S = 0.0005
 RELEASE_DEFAULT_S = 120.0
+# A bridge that falls back to fewer lanes changes what all cards below it can carry. Two small files a port.
+LINKS_PERIOD_S = 5.0
 TOPOLOGY_PERIOD_S = 60.0
 HOUSEKEEPING_PERIOD_S = 60.0
 # The wall clock moved by more than this against the monotonic one: it was set.
@@ -131,6 +133,7 @@ class Daemon:
             signal.signal(number, act)
         timers = Timers(
             {
+                "links": (LINKS_PERIOD_S, self._sampler.refresh_links),
                 "topology": (TOPOLOGY_PERIOD_S, self._sampler.refresh_topology),
                 "housekeeping": (HOUSEKEEPING_PERIOD_S, self._housekeeping),
             }

@@ -149,6 +149,14 @@ class NodeReader(Protocol):
         """Read the PCI tree and the driver's word on peer access."""
         ...
 
+    def links(self, topology: Topology) -> Topology:
+        """Read the links above the cards' own again, without a driver call; the same object when nothing changed."""
+        ...
+
+    def reconfigured(self) -> bool:
+        """Return whether a board was cut into other slices than it was probed with."""
+        ...
+
     def errors(self) -> Mapping[str, int]:
         """Failed calls so far by Fault value; an unsupported call counts once per card and feature."""
         ...

@@ -31,7 +31,7 @@ class Budget:
     """One factor by which all cards stretch what can be stretched. Written once a second, read by every poller."""
 
     def __init__(self, settings: SamplingSettings, window_cards: int, windows_overlap: bool) -> None:
-        self._settings = settings
+        self.settings = settings  # replaced when the configuration was read again
         self._window_cards = max(window_cards, 1)
         self.windows_overlap = windows_overlap
         self.stretch = 1.0
@@ -54,8 +54,8 @@ class Budget:
         if before is None or mono_s <= before[0] or mono_s < self._settled_s:
             return
         passed_s = mono_s - before[0]
-        driver = (driver_s - before[1]) / passed_s / self._settings.driver_budget_ratio
-        cpu = (cpu_s - before[2]) / passed_s / self._settings.cpu_budget_ratio
+        driver = (driver_s - before[1]) / passed_s / self.settings.driver_budget_ratio
+        cpu = (cpu_s - before[2]) / passed_s / self.settings.cpu_budget_ratio
         weight = min(passed_s / _AVERAGE_OVER_S, 1.0)
         load = max(driver, cpu) / _HEADROOM
         self._load = load if self._load is None else self._load + weight * (load - self._load)

@@ -13,7 +13,6 @@ from typing import Protocol
 from gpumon.hardware.reader import CardReader
 from gpumon.model.card import Card, LinkSource
 from gpumon.model.clock import Clock
-from gpumon.model.settings import SamplingSettings
 from gpumon.sampling.budget import Budget
 from gpumon.sampling.card_log import CardAccess, CardLog
 from gpumon.sampling.counter_task import CounterTask
@@ -48,7 +47,6 @@ class CardPoller:
         reader: CardReader,
         clock: Clock,
         budget: Budget,
-        settings: SamplingSettings,
         tree_line_rate: float,
         start_s: float,
         phase_s: float,
@@ -84,7 +82,7 @@ class CardPoller:
         if "gpm" in card.capabilities.features:
             traffic.append(GpmTask(access, start_s))
         self._traffic = tuple(traffic)
-        self._slow = HousekeepingTask(access, settings, start_s + phase_s, share, cpu_time_s)
+        self._slow = HousekeepingTask(access, start_s + phase_s, share, cpu_time_s)
         self._choose(start_s)
 
     def run(self) -> None:

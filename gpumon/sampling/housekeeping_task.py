@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 from gpumon.model.fault import Fault
-from gpumon.model.settings import SamplingSettings
 from gpumon.sampling.card_log import CardAccess
 from gpumon.sampling.deadline import next_deadline
 
@@ -36,7 +35,6 @@ class HousekeepingTask:
     def __init__(
         self,
         access: CardAccess,
-        settings: SamplingSettings,
         start_s: float,
         share: float,
         cpu_time_s: Callable[[], float],
@@ -46,11 +44,10 @@ class HousekeepingTask:
         self._clock = access.clock
         self._log = access.log
         self._budget = access.budget
-        self._process_interval_s = settings.process_interval_s
         self._cpu_time_s = cpu_time_s
         # These lie in the past: each read is made once at the beginning and then in its turn.
         self._quick_due_s = self._ring_due_s = start_s - _SECOND_S
-        self._process_due_s = start_s + _PROCESS_PHASE_S + (share - 1.0) * self._process_interval_s
+        self._process_due_s = start_s + _PROCESS_PHASE_S + (share - 1.0) * self._interval_s
         self._rare_due_s = start_s + _RARE_PHASE_S + (share - 1.0) * _RARE_PERIOD_S
         self._failures = 0
         self._used_bytes = math.nan
@@ -115,8 +112,10 @@ class HousekeepingTask:
             if not log.active:
                 self._process_due_s = self._ring_due_s = now_s
         if abs(used_bytes - self._listed_bytes) > _CONTEXT_BYTES:
-            self._process_due_s = min(self._process_due_s, self._listed_s + self._process_interval_s)
+            self._process_due_s = min(self._process_due_s, self._listed_s + self._interval_s)
         self._judge_activity(now_s)
+        # The interval may have become shorter since: by configuration, or because the budget allows it again.
+        self._process_due_s = min(self._process_due_s, self._listed_s + self._process_period_s())
 
     def _judge_activity(self, now_s: float) -> None:
         self._log.active = self._occupied or now_s - self._last_work_s < _WORK_LINGERS_S
@@ -137,7 +136,7 @@ class HousekeepingTask:
     def _processes(self, now_s: float) -> None:
         log = self._log
         source = log.sources["process"]
-        period_s = self._process_period_s() if log.active else _IDLE_PROCESS_PERIOD_S
+        period_s = self._process_period_s()
         self._process_due_s, late = next_deadline(self._process_due_s, period_s, now_s)
         source.missed += late
         processes = self._reader.processes()
@@ -153,10 +152,16 @@ class HousekeepingTask:
             self._occupied = any(process.kind != "graphics" for process in processes)
         self._judge_activity(now_s)
 
+    @property
+    def _interval_s(self) -> float:
+        return self._budget.settings.process_interval_s
+
     def _process_period_s(self) -> float:
         """Return the interval of process lists: the first reads to be thinned out, before the link is seen less."""
+        if not self._log.active:
+            return _IDLE_PROCESS_PERIOD_S
         longest_s = _LONGEST_BLIND_PROCESS_PERIOD_S if math.isnan(self._used_bytes) else _LONGEST_PROCESS_PERIOD_S
-        return max(min(self._process_interval_s * self._budget.stretch**8, longest_s), self._process_interval_s)
+        return max(min(self._interval_s * self._budget.stretch**8, longest_s), self._interval_s)
 
     def _rare(self, now_s: float) -> None:
         log = self._log

@@ -87,7 +87,6 @@ def _begin(
         cards=roster.cards,
         asked=found,
         topology=node.topology(roster.cards),
-        settings=settings,
         budget=Budget(settings, len(watched), len(watched) < 2 or measure_overlap(watched)),
         driving=driving,
         opened_s=now_s(),

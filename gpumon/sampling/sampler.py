@@ -64,6 +64,7 @@ class Sampler:
         # Asked for by others.
         self._released_until_s = -math.inf
         self._stopping = False
+        self._cut_anew = False  # a board is not what it was probed as: the driver is to be opened anew
         self._nudge = threading.Event()
         self._closed = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, name="gpumon-supervisor", daemon=True)
@@ -116,13 +117,26 @@ class Sampler:
         return self._closed.wait(_DRAIN_S + 0.2)
 
     def configure(self, settings: SamplingSettings) -> None:
-        """Take changed settings: the host's and use of the driver at once, the cards' when it is opened next."""
+        """Take changed settings, all of them at once."""
         self._settings = settings
+        if (session := self._session) is not None:
+            session.budget.settings = settings
         self._host.process_interval_s = settings.process_interval_s
         self._nudge.set()
 
+    def refresh_links(self) -> None:
+        """Read the links above the cards' own again. For a timer; blocks on sysfs."""
+        before = self._topology
+        after = self._node.links(before)
+        if after is not before and self._topology is before:
+            self._topology = after
+
     def refresh_topology(self) -> None:
-        """Read the PCI tree and gpumon's standing again. For a slow timer; blocks on sysfs."""
+        """Read the PCI tree, gpumon's standing and the cut of MIG boards again. For a slow timer; blocks on sysfs."""
+        if self._session is not None and self._node.reconfigured():
+            self._cut_anew = True
+            self._nudge.set()
+            return
         topology, facts = self._node.topology(self._roster.cards), self._node.facts()
         if topology != self._topology:
             self._topology = topology
@@ -194,6 +208,12 @@ class Sampler:
             self._fault = Fault.RELEASED
             self._back = "reinit"
             self._resume_s = self._released_until_s
+            self._let_go(self._open)
+            return
+        if self._cut_anew:
+            self._cut_anew = False
+            self._back = "reinit"
+            self._resume_s = now_s
             self._let_go(self._open)
             return
         gone = session.gone(now_s)

@@ -11,7 +11,6 @@ from gpumon.model.card import Card, LinkSource
 from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
 from gpumon.model.samples import CardTick
-from gpumon.model.settings import SamplingSettings
 from gpumon.model.topology import Topology
 from gpumon.sampling.budget import Budget
 from gpumon.sampling.card_log import SOURCES, CardLog, Source
@@ -49,7 +48,6 @@ class Session:
     cards: tuple[Card, ...]  # known cards, lost ones included
     asked: tuple[Card, ...]  # those the driver named, that is all but cards it has forgotten
     topology: Topology
-    settings: SamplingSettings
     budget: Budget
     driving: Driving
     opened_s: float
@@ -76,7 +74,6 @@ class Session:
             reader=self.node.card_reader(card, clock),
             clock=clock,
             budget=self.budget,
-            settings=self.settings,
             tree_line_rate=tree_line_rate(self.topology, card.identity.uuid),
             start_s=now_s,
             phase_s=(phase_s - into_second_s) % 1.0,

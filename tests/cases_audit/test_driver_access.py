@@ -67,6 +67,35 @@ def test_failed_tries_are_counted(start: Build) -> None:
     assert sampler.failed_tries == 0
 
 
+def test_changed_settings_reach_the_cards(start: Build) -> None:
+    """A shorter interval of process lists counts from the next second on, without opening the driver again."""
+    node = ScriptedNode([card(0), card(1)], [Script(), Script()])
+    sampler = start(node, SamplingSettings(process_interval_s=60.0))
+    ticks(sampler, 3)
+    before = [node.calls[one.identity.uuid]["processes"] for one in node.cards]
+    sampler.configure(SamplingSettings(process_interval_s=1.0))
+    ticks(sampler, 4)
+    after = [node.calls[one.identity.uuid]["processes"] for one in node.cards]
+    assert min(now - then for now, then in zip(after, before, strict=True)) >= 2
+    assert node.opens == 1
+
+
+def test_a_board_that_was_cut_anew_is_probed_again(start: Build) -> None:
+    """When the node says that a board is not what it was, the driver is opened anew, once, and the cards come back."""
+    node = ScriptedNode([card(0)], [Script()])
+    sampler = start(node, SamplingSettings())
+    ticks(sampler, 2)
+    sampler.refresh_topology()
+    assert node.opens == 1
+    node.cut_anew = True
+    sampler.refresh_topology()
+    node.cut_anew = False
+    seen = ticks(sampler, 4)
+    assert (node.opens, node.closes) == (2, 1)
+    assert seen[-1].card_ticks[0].up
+    assert [event.kind for tick in seen for event in tick.events] == ["reinit"]
+
+
 @pytest.mark.tools
 def test_lost_access_ends_the_daemon_when_told_to(tmp_path: Path) -> None:
     """Report 32: after so many failed tries the daemon says why, withdraws its cards and ends with exit code 1."""

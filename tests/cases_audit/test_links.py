@@ -73,3 +73,40 @@ def test_the_drivers_counters_come_first(standin: Standin, pci: Sysfs, watched: 
     errors(pci, CARD, 300)
     standin.apply("set 0 GetFieldValue:173 9")
     assert watched.tick(25).values("pcie_errors_total", kind="correctable") == [2.0]
+
+
+def test_a_bridge_that_falls_back_is_seen(pci: Sysfs, tmp_path: Path, standin: Standin) -> None:
+    """The links above the cards' own are read again without a driver call; the cards' own, which rest, are not."""
+    standin.apply("card 0 bus_id 00000000:02:00.0")
+    pci.bridge("pci0000:00/0000:00:02.0", (4, 16))
+    pci.bridge("pci0000:00/0000:00:02.0/0000:11:00.0", (4, 16))
+    pci.bridge("pci0000:00/0000:00:02.0/0000:11:00.0/0000:12:00.0", (4, 16))
+    pci.gpu("pci0000:00/0000:00:02.0/0000:11:00.0/0000:12:00.0/0000:02:00.0", (4, 16))
+    node = NvmlNode(procfs_root=tmp_path / "proc", sysfs_root=pci.sys)
+    cards = node.open()
+    before = node.topology(cards)  # type: ignore[arg-type]
+    calls = standin.report()
+    assert node.links(before) is before
+    pci.set_link("0000:02:00.0", 1, 16)
+    assert node.links(before) is before
+    pci.set_link("0000:11:00.0", 3, 8)
+    (own, above) = node.links(before).paths[0].hops
+    assert (above.current_generation, above.current_width, own) == (3, 8, before.paths[0].hops[0])
+    assert standin.report() == calls
+    node.close()
+
+
+def test_a_board_that_is_cut_anew_is_noticed(tmp_path: Path, standin: Standin) -> None:
+    """Slices made, taken away, or a mode changed since the board was probed are a reason to probe it again."""
+    standin.apply("card 0 mig 1", "card 1 minor 1", "mig 0 MIG-1 1 0 1g.10gb 0 0")
+    node = NvmlNode(procfs_root=tmp_path / "proc", sysfs_root=tmp_path / "sys")
+    assert not node.reconfigured()
+    cards = node.open()
+    assert [len(card.mig_slices) for card in cards] == [1, 0]  # type: ignore[union-attr]
+    assert not node.reconfigured()
+    standin.apply("mig 0 MIG-2 2 0 1g.10gb 0 0")
+    assert node.reconfigured()
+    node.close()
+    assert len(node.open()[0].mig_slices) == 2  # type: ignore[index]
+    assert not node.reconfigured()
+    node.close()

@@ -223,6 +223,7 @@ class ScriptedNode:
         self.opening: Fault | None = None  # what open answers instead
         self.opens = 0
         self.open_tries = 0
+        self.cut_anew = False
         self.closes = 0
         self.xids: list[XidEvent] = []
         self.driver_s: Callable[[], float] = lambda: 0.0
@@ -254,6 +255,12 @@ class ScriptedNode:
 
     def topology(self, cards: Sequence[Card]) -> Topology:
         return self.tree if cards else Topology()
+
+    def links(self, topology: Topology) -> Topology:
+        return topology
+
+    def reconfigured(self) -> bool:
+        return self.cut_anew
 
     def errors(self) -> Mapping[str, int]:
         return {}

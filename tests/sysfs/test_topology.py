@@ -237,11 +237,10 @@ def test_refresh_returns_the_same_object_without_change(tree: Tree, card: CardMa
     assert refresh_links(before, sysfs_root=tree.sys) is before
 
 
-def test_refresh_of_a_vanished_card_is_unknown(tree: Tree, card: CardMaker, host: NodeFacts) -> None:
-    """A card that fell off the bus leaves zeros, not an exception and not its last speed."""
-    tree.bridge("pci0000:00/0000:00:01.0", (4, 16), vendor=INTEL)
-    address = tree.gpu("pci0000:00/0000:00:01.0/0000:01:00.0", (4, 16))
-    before = _read(tree, [card(address)], host)
-    for end in (address, "0000:00:01.0"):
+def test_refresh_of_a_vanished_bridge_is_unknown(tree: Tree, card: CardMaker, host: NodeFacts) -> None:
+    """A switch that fell off the bus leaves zeros, not an exception and not its last speed."""
+    before = _read(tree, [card(address) for address in _dual_socket(tree)], host)
+    above = before.paths[0].hops[1]
+    for end in (above.address, above.upstream):
         (tree.sys / "bus/pci/devices" / end).unlink()
-    assert refresh_links(before, sysfs_root=tree.sys).paths[0].hops[0].current_width == 0
+    assert refresh_links(before, sysfs_root=tree.sys).paths[0].hops[1].current_width == 0

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from gpumon.hardware.nvidia.card import CardAccess, NvmlCardReader
 from gpumon.hardware.nvidia.inventory import absent_cards, unusable
-from gpumon.hardware.nvidia.probe import identify, probe
+from gpumon.hardware.nvidia.probe import identify, mig_slices, probe
 from gpumon.hardware.nvidia.xid import XidWatch
 from gpumon.hardware.nvml import Device, Driver, Meter, Refused
 from gpumon.hardware.reader import XidEvent
 from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
 from gpumon.hardware.standing import node_facts
-from gpumon.hardware.sysfs import read_topology
+from gpumon.hardware.sysfs import read_topology, refresh_links
 from gpumon.model.card import Card, CardIdentity
 from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
@@ -200,6 +200,30 @@ class NvmlNode:
             sysfs_root=self._sysfs_root,
             procfs_root=self._procfs_root,
         )
+
+    def links(self, topology: Topology) -> Topology:
+        """Read the links above the cards' own again, without a driver call; the same object when nothing changed."""
+        return refresh_links(topology, sysfs_root=self._sysfs_root)
+
+    def reconfigured(self) -> bool:
+        """Return whether a board was cut into other slices than it was probed with. Asks only boards that can be."""
+        boards = [card for card in self._cards if card.fault is None and "mig" in card.capabilities.features]
+        if not boards or not self._handles.acquire(timeout=_DRAIN_S):
+            return False
+        try:
+            return self._driver.up and any(self._is_cut_anew(card) for card in boards)
+        finally:
+            self._handles.release()
+
+    def _is_cut_anew(self, card: Card) -> bool:
+        device = self._driver.device_named(card.identity.uuid, self._meter("mig"))
+        if isinstance(device, Fault):
+            return False
+        enabled = device.mig_enabled()
+        if isinstance(enabled, Fault):
+            return False
+        slices = tuple(part for _, part in mig_slices(device)) if enabled else ()
+        return (enabled, slices) != (card.mig_enabled, card.mig_slices)
 
     def _p2p(self, cards: Sequence[Card]) -> tuple[P2p, ...]:
         meter = self._meter("topology")

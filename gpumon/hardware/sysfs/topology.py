@@ -58,18 +58,22 @@ def read_topology(
 
 
 def refresh_links(topology: Topology, *, sysfs_root: Path | None = None) -> Topology:
-    """Read current speed and width of every hop again; the same object when nothing changed.
+    """Read current speed and width of every hop above the cards' own again; the same object when nothing changed.
 
-    Two files a port, each port once: cheap enough for every few seconds. Everything else is kept.
+    Two files a port, each port once: cheap enough for every few seconds. A card's own link is asked of the driver every
+    second, and its generation falls and rises with the work: it stays as it was read.
     """
     root = sysfs_root or default_sysfs_root()
-    hops = {hop.address: hop for path in topology.paths for hop in path.hops}
+    hops = {hop.address: hop for path in topology.paths for hop in path.hops[1:]}
     now = {address: _refreshed(root, hop) for address, hop in hops.items()}
     if now == hops:
         return topology
     return replace(
         topology,
-        paths=tuple(replace(path, hops=tuple(now[hop.address] for hop in path.hops)) for path in topology.paths),
+        paths=tuple(
+            replace(path, hops=(*path.hops[:1], *(now[hop.address] for hop in path.hops[1:])))
+            for path in topology.paths
+        ),
         uplinks=tuple(replace(uplink, hop=now[uplink.address]) for uplink in topology.uplinks),
     )
 
