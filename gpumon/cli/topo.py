@@ -21,6 +21,7 @@ from gpumon.model.past import SetRate
 from gpumon.model.topology import Topology
 
 NO_RATES = "Rates learned for sets of cards: none yet.\n"
+_LINKS = {"pcie": "PCIe", "nvlink": "NVLink"}
 RATES = "Rates learned for sets of cards (best sustained in a collective, each card and direction):"
 
 
@@ -94,7 +95,7 @@ def _drawn(rates: Sequence[tuple[tuple[int, ...], SetRate]]) -> str:
     names = [", ".join(str(gpu) for gpu in gpus) for gpus, _ in rates]
     width = max(len(name) for name in names)
     lines = [
-        f"  cards {name.ljust(width)}  {rate.bytes_per_second / 1e9:5.1f} GB/s  {'NVLink' if rate.link == 'nvlink' else 'PCIe'}"
+        f"  cards {name.ljust(width)}  {rate.bytes_per_second / 1e9:5.1f} GB/s  {_LINKS.get(rate.link, rate.link)}"
         for name, (_, rate) in zip(names, rates, strict=True)
     ]
     return "\n".join([RATES, *lines]) + "\n"
