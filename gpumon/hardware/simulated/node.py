@@ -126,14 +126,6 @@ class SimulatedNode:
         """Return False: boards stay as they are."""
         return False
 
-    def links(self, topology: Topology) -> Topology:
-        """Return the tree as it is: links above the cards do not change here."""
-        return topology
-
-    def reconfigured(self) -> bool:
-        """Return False: boards stay as they are."""
-        return False
-
     def errors(self) -> Mapping[str, int]:
         """Failed calls so far."""
         return dict(self._ledger.errors)

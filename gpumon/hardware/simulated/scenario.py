@@ -110,6 +110,15 @@ class Scenario:
     xids: tuple[XidPlan, ...] = ()
 
 
+def job_name(workload: Workload) -> str:
+    """Return what a user would call such a job: nothing in it says how it fares."""
+    if isinstance(workload, Training):
+        return f"{workload.model.name}-{workload.strategy}"
+    if isinstance(workload, Serving):
+        return f"{workload.model.name}-server"
+    return "notebook" if isinstance(workload, Standing) else "burn-in"
+
+
 def slots(card: str, count: int, per_switch: int = 0, sockets: int = 2, **link: int) -> tuple[Slot, ...]:
     """Return `count` slots of one product, spread evenly over the sockets; `per_switch` cards share each switch."""
     spec = CARDS[card]

@@ -14,14 +14,14 @@ from gpumon.hardware.simulated.catalogue.boards import (
     RTX5090_X8,
 )
 from gpumon.hardware.simulated.host_tasks import Checkpoint, Loader
-from gpumon.hardware.simulated.scenario import Burn, Identity, JobPlan, NodePlan, Scenario, Standing, Workload
+from gpumon.hardware.simulated.scenario import Burn, Identity, JobPlan, NodePlan, Scenario, Standing, Workload, job_name
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
 
 
 def _one(name: str, about: str, node: NodePlan, workload: Workload, cards: int = 0) -> Scenario:
     """Return a scenario whose one job runs on the node's first cards (0: on all)."""
-    return Scenario(name, about, node, (JobPlan(f"{name}-job", workload, tuple(range(cards or len(node.slots)))),))
+    return Scenario(name, about, node, (JobPlan(job_name(workload), workload, tuple(range(cards or len(node.slots)))),))
 
 
 SCENARIOS: tuple[tuple[Scenario, str], ...] = (
@@ -126,7 +126,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             RTX5090_X8,
             (
                 JobPlan(
-                    "one-card",
+                    "bert-large",
                     Training(work.BERT_LARGE, "single", micro_batch=24, sequence=384),
                     (0,),
                     given_cards=tuple(range(8)),

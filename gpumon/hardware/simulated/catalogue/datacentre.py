@@ -5,14 +5,14 @@ from __future__ import annotations
 from gpumon.hardware.simulated import work
 from gpumon.hardware.simulated.catalogue.boards import A100_PCIE_X8, A100_SXM_VM, A100_SXM_X8, H100_SXM_X8, L40S_X4
 from gpumon.hardware.simulated.host_tasks import Checkpoint, Evaluation
-from gpumon.hardware.simulated.scenario import Identity, JobPlan, NodePlan, Scenario, Workload
+from gpumon.hardware.simulated.scenario import Identity, JobPlan, NodePlan, Scenario, Workload, job_name
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
 
 
 def _one(name: str, about: str, node: NodePlan, workload: Workload) -> Scenario:
     identity = Identity(kind="slurm", user_id=1001)
-    job = JobPlan(f"{name}-job", workload, tuple(range(len(node.slots))), identity=identity)
+    job = JobPlan(job_name(workload), workload, tuple(range(len(node.slots))), identity=identity)
     return Scenario(name, about, node, (job,))
 
 

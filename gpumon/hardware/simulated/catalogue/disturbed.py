@@ -7,14 +7,14 @@ from dataclasses import replace
 from gpumon.hardware.simulated import work
 from gpumon.hardware.simulated.catalogue.boards import RTX4090_X4, RTX4090_X8, RTX5090_X4, RTX5090_X8
 from gpumon.hardware.simulated.physics import Conditions
-from gpumon.hardware.simulated.scenario import Burn, FaultPlan, JobPlan, NodePlan, Scenario, Workload, XidPlan
+from gpumon.hardware.simulated.scenario import Burn, FaultPlan, JobPlan, NodePlan, Scenario, Workload, XidPlan, job_name
 from gpumon.hardware.simulated.training import Training
 
 _STEADY = Training(work.MODEL_1B, "ddp", micro_batch=8, sequence=1024, intensity=0.9)
 
 
 def _one(name: str, about: str, node: NodePlan, workload: Workload = _STEADY) -> Scenario:
-    return Scenario(name, about, node, (JobPlan(f"{name}-job", workload, tuple(range(len(node.slots)))),))
+    return Scenario(name, about, node, (JobPlan(job_name(workload), workload, tuple(range(len(node.slots)))),))
 
 
 def _with(node: NodePlan, **conditions: Conditions) -> NodePlan:
@@ -111,7 +111,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "rtx5090-x4-card-lost",
             "4 x RTX 5090, card 2 falls off the bus after 45 s (Xid 79)",
             RTX5090_X4,
-            (JobPlan("card-lost", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1, 2, 3)),),
+            (JobPlan("bert-large-ddp", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1, 2, 3)),),
             faults=(FaultPlan(2, "lost", 45.0),),
             xids=(XidPlan(2, 79, 45.0),),
         ),
@@ -122,7 +122,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "rtx5090-x4-driver-restart",
             "4 x RTX 5090, the driver goes away after 30 s and comes back 20 s later",
             RTX5090_X4,
-            (JobPlan("driver-restart", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1, 2, 3)),),
+            (JobPlan("bert-large-ddp", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1, 2, 3)),),
             faults=(FaultPlan(-1, "driver_not_loaded", 30.0, 50.0),),
         ),
         "compute",

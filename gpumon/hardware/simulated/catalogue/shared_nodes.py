@@ -10,10 +10,9 @@ from gpumon.hardware.simulated.scenario import Identity, JobPlan, NodePlan, Scen
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
 
-# A gen4 x16 switch above each pair of cards.
 _BERT = Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384)
+# Gen4 x16 uplinks above several cards.
 _SWITCHED = HostSpec(staging_bytes_per_second=13e9, io_memory_bytes_per_second=200e9, switch_generation=4)
-
 _ONE_SWITCH = HostSpec(sockets=1, staging_bytes_per_second=35e9, switch_generation=4)
 
 SCENARIOS: tuple[tuple[Scenario, str], ...] = (
@@ -32,19 +31,19 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             ),
             (
                 JobPlan(
-                    "tenant-a-ddp",
+                    "llama-1b-ddp",
                     Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024, overlap=False),
                     (0, 1),
                     identity=Identity(name="tenant-a", labels={"tenant": "a"}),
                 ),
                 JobPlan(
-                    "tenant-b-train",
+                    "bert-large",
                     Training(work.BERT_LARGE, "single", micro_batch=32, sequence=384),
                     (2,),
                     identity=Identity(name="tenant-b", labels={"tenant": "b"}),
                 ),
                 JobPlan(
-                    "tenant-c-notebook",
+                    "notebook",
                     Standing(memory_bytes=3e9),
                     (3,),
                     identity=Identity(name="tenant-c", labels={"tenant": "c"}),
@@ -60,7 +59,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             NodePlan(slots("rtx4090", 4), HOST_4090, virtualization="kvm", acs_enabled=None, iommu=""),
             (
                 JobPlan(
-                    "vm-ddp",
+                    "llama-1b-ddp",
                     Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024),
                     (0, 1, 2, 3),
                     identity=Identity(kind="session"),
@@ -99,7 +98,7 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
                 slots("rtx5090", 2, per_switch=2, sockets=1),
                 _ONE_SWITCH,
             ),
-            (JobPlan("one-switch", Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024), (0, 1)),),
+            (JobPlan("llama-1b-ddp", Training(work.MODEL_1B, "ddp", micro_batch=1, sequence=1024), (0, 1)),),
         ),
         "communication/uplink",
     ),
@@ -133,10 +132,8 @@ SCENARIOS: tuple[tuple[Scenario, str], ...] = (
             "4 x RTX 5090, a training ends after 60 s and is resumed on two cards half a minute later",
             NodePlan(slots("rtx5090", 4), HOST_5090),
             (
-                JobPlan(
-                    "first", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1, 2, 3), end_s=60
-                ),
-                JobPlan("resumed", Training(work.BERT_LARGE, "ddp", micro_batch=16, sequence=384), (0, 1), start_s=90),
+                JobPlan("first", _BERT, (0, 1, 2, 3), end_s=60),
+                JobPlan("resumed", _BERT, (0, 1), start_s=90),
             ),
         ),
         "compute",
