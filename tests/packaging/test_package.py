@@ -31,14 +31,16 @@ def newer(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_upgrade_keeps_settings_and_state_and_a_purge_takes_them(node: Booted, newer: Path) -> None:
     """The service runs on with the new version; a removal leaves what is the administrator's, a purge nothing."""
     node.write("/etc/gpumon/gpumon.toml", SETTING)
-    node.write("/var/lib/gpumon/history.sqlite", "learned")
+    node.write("/var/lib/gpumon/kept", "learned")
+    state = node.wait(lambda: node.call("ls", "--inode", "/var/lib/gpumon/history.sqlite"), "the history")
     before = node.main_pid()
     node.copy(newer, "/root/newer.deb")
     node.call("dpkg", "--install", "/root/newer.deb")
     assert node.main_pid() not in ("0", before)
     assert node.property("ActiveState") == "active"
     assert node.call("cat", "/etc/gpumon/gpumon.toml") == SETTING
-    assert node.call("cat", "/var/lib/gpumon/history.sqlite") == "learned"
+    assert node.call("cat", "/var/lib/gpumon/kept") == "learned"
+    assert node.call("ls", "--inode", "/var/lib/gpumon/history.sqlite") == state
     assert "later.cpython-311.pyc" in node.call("ls", "/usr/lib/gpumon/gpumon/__pycache__")
 
     # An administrator who took the service out of the boot finds it so after the next upgrade.
@@ -51,7 +53,8 @@ def test_an_upgrade_keeps_settings_and_state_and_a_purge_takes_them(node: Booted
     node.call("dpkg", "--remove", "gpumon-exporter")
     assert node.property("LoadState") == "not-found"
     assert node.call("cat", "/etc/gpumon/gpumon.toml") == SETTING
-    assert node.call("ls", "/var/lib/gpumon") == "history.sqlite\n"
+    assert node.call("ls", "--inode", "/var/lib/gpumon/history.sqlite") == state
+    assert node.call("cat", "/var/lib/gpumon/kept") == "learned"
     node.call("dpkg", "--install", "/root/newer.deb")
     assert node.call("systemctl", "is-enabled", "gpumon.service") == "enabled\n"
 
