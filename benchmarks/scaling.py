@@ -4,7 +4,7 @@
     python -m benchmarks.scaling telemetry --seeds 0:20
 
 `records` judges run records that were made from the event log and blurred; `telemetry` takes the long way through
-sensors, sampler, pipeline and history, about 10 s for each seed. Slowdown counts as true where fewer cards did at least
+sensors, sampler, pipeline and history, about 15 s for each seed. Slowdown counts as true where fewer cards did at least
 5 % more, as false where they did no more at all; what lies between is a matter of taste and counted apart.
 """
 
@@ -23,6 +23,7 @@ from gpumon.scaling.judge import judge
 
 CLEAR = 0.05
 ENOUGH = 0.95
+WATCHED_S = 180.0  # a period that one signal alone shows is believed after three looks, 36 s apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def of_records(seed: int) -> list[Outcome]:
     return found
 
 
-def of_telemetry(seed: int, seconds: float = 90.0) -> list[Outcome]:
+def of_telemetry(seed: int, seconds: float = WATCHED_S) -> list[Outcome]:
     """Watch one workload on one card, on half of the node and on all of it, each knowing the runs before."""
     made = instance(seed)
     runs: tuple[Run, ...] = ()

@@ -184,7 +184,7 @@ def judged_on(made: Instance, cards: int) -> Node:
     )
 
 
-def watch(made: Instance, cards: int, past: Past, seconds: float = 90.0) -> tuple[State, Verdict]:
+def watch(made: Instance, cards: int, past: Past, seconds: float) -> tuple[State, Verdict]:
     """Return the pipeline's state and verdict after watching the job's telemetry on so many cards."""
     node = SimulatedNode(made.scenario(cards), clock=CountingClock())
     settings = Settings()

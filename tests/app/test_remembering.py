@@ -39,7 +39,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
     yield load(None, {})
 
 
-def live(config: Config, cards: int, seconds: float = 85.0) -> tuple[Verdict, Settings]:
+def live(config: Config, cards: int, seconds: float = 180.0) -> tuple[Verdict, Settings]:
     """Watch the job on so many cards from the daemon's start to its end."""
     remembering = Remembering(config, simulated=True)
     remembering.start()
