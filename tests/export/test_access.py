@@ -170,3 +170,48 @@ def test_a_changed_certificate_is_reread(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_text("broken")
     os.utime(tmp_path / "cert.pem", ns=(1, 1))
     assert peer_name(handshake, tmp_path / "good.pem") == "second"
+
+
+@pytest.mark.tools
+def test_a_client_certificate_can_be_asked_for(tmp_path: Path) -> None:
+    """With RequireAndVerifyClientCert only a client whose certificate the CA file vouches for gets through."""
+    for name in ("server", "client", "stranger"):
+        (tmp_path / name).mkdir()
+        certificate(tmp_path / name, name)
+    (tmp_path / "web.yml").write_text(
+        "tls_server_config: {cert_file: server/cert.pem, key_file: server/key.pem, client_ca_file: client/cert.pem,"
+        " client_auth_type: RequireAndVerifyClientCert, min_version: TLS12}\n"
+    )
+    web = load_web_config(str(tmp_path / "web.yml"))
+    assert web.tls is not None
+
+    def passes(who: str) -> bool:
+        """Say whether a client with this certificate, "" for none, gets an answer."""
+        ours, theirs = socket.socketpair()
+        context = ssl.create_default_context(cafile=str(tmp_path / "server/cert.pem"))
+        context.maximum_version = ssl.TLSVersion.TLSv1_2  # there a refusal ends the handshake itself
+        if who:
+            context.load_cert_chain(tmp_path / who / "cert.pem", tmp_path / who / "key.pem")
+        outcome: list[bool] = []
+
+        def serve() -> None:
+            with Handshake(web.tls)(theirs) as secured:  # type: ignore[arg-type]  # checked above
+                try:
+                    secured.do_handshake()
+                except OSError:
+                    outcome.append(False)
+                else:
+                    outcome.append(True)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            context.wrap_socket(ours, server_hostname="localhost").close()
+        except OSError:
+            ours.close()
+        thread.join()
+        return outcome[0]
+
+    assert passes("client")
+    assert not passes("")
+    assert not passes("stranger")

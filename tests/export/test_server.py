@@ -347,3 +347,18 @@ def test_good_addresses() -> None:
     assert parse_address("[::1]:9836") == ("::1", 9836)
     assert parse_address(":9836") == ("", 9836)
     assert parse_address("localhost:0") == ("localhost", 0)
+
+
+def test_a_limit_of_threads_refuses_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no thread can be had the client gets 503, and the next one is answered once there are threads again."""
+    with serving() as (server, port):
+        start = threading.Thread.start
+
+        def refused(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        assert get(port).status == 503
+        monkeypatch.setattr(threading.Thread, "start", start)
+        assert get(port).status == 200
+        until(lambda: len(server._connections) <= 1)
