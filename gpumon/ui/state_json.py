@@ -306,9 +306,9 @@ def job_state(
         power_watts=view.power_watts,
         memory_bytes=view.memory_bytes,
         evidence=verdict.evidence,
-        against=_or_none(verdict.against),
-        advice=_or_none(verdict.advice),
-        advice_zh=_or_none(verdict.advice_zh),
+        against=verdict.against or None,
+        advice=verdict.advice or None,
+        advice_zh=verdict.advice_zh or None,
         findings=tuple(map(_finding, verdict.findings)),
         intervals=msgspec.UNSET if intervals is None else tuple(map(_interval, intervals)),
     )
