@@ -84,7 +84,7 @@ def node_facts(
         cpu_count=_cpu_count(proc),
         simulated=False,
         standing=CONTAINER if container else VIRTUAL_MACHINE if machine else HOST,
-        host_pids=_host_pids(proc),
+        host_pids=has_host_pids(proc),
         boot_wall_s=_boot_wall_s(proc),
     )
 
@@ -152,17 +152,24 @@ def _container(proc: Path, root: Path) -> str:
     return UNKNOWN_CONTAINER if namespace and namespace != _FIRST_PID_NAMESPACE else ""
 
 
-def _host_pids(proc: Path) -> bool:
-    """Return whether the pids of this procfs are the host's: pid 2 is kthreadd in the first namespace only.
+def has_host_pids(proc: Path) -> bool:
+    """Return whether the driver's pids mean processes of this procfs.
 
-    With hidepid, pid 2 is invisible to users; then our own namespace's inode answers.
+    Pid 2 is kthreadd in the first namespace and nowhere else. Where it is hidden (hidepid), our own namespace answers
+    for /proc; a tree that was mounted elsewhere and named by the operator is trusted unless its first process tells
+    otherwise, which takes root to read.
     """
-    return _text(proc / "2/comm") == "kthreadd" or _pid_namespace(proc) == _FIRST_PID_NAMESPACE
+    if _text(proc / "2/comm") == "kthreadd" or _pid_namespace(proc) == _FIRST_PID_NAMESPACE:
+        return True
+    if proc == Path("/proc"):
+        return False
+    first = _pid_namespace(proc, "1")
+    return first == _FIRST_PID_NAMESPACE or (not first and (proc / "1").is_dir())
 
 
-def _pid_namespace(proc: Path) -> str:
+def _pid_namespace(proc: Path, whose: str = "self") -> str:
     try:
-        return str((proc / "self/ns/pid").readlink())
+        return str((proc / whose / "ns/pid").readlink())
     except OSError:
         return ""
 

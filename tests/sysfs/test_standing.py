@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
+from gpumon.hardware.procfs import ProcfsHost
 from gpumon.hardware.standing import in_virtual_machine, node_facts, unsupported_platform
 from gpumon.model.topology import NodeFacts
+from tests.procfs.test_host import namespace_tree
 
 from .conftest import Tree
 
@@ -125,6 +129,15 @@ def test_host_procfs_mounted_into_a_container(tree: Tree) -> None:
     _machine(tree, pid_namespace=OTHER_PID_NAMESPACE, kthreadd=True)
     tree.write(tree.root / "fs/.dockerenv", "")
     assert _facts(tree).host_pids
+
+
+@pytest.mark.parametrize(("run", "tree_name", "host_pids"), [(0, "procfs", False), (1, "host_procfs", True)])
+def test_reported_container(tmp_path: Path, shared_dir: Path, run: int, tree_name: str, host_pids: bool) -> None:
+    """Report 56: a container's own procfs has no host pids; the host's, mounted elsewhere and named, has."""
+    content = json.loads((shared_dir / "cases/proc-namespace.json").read_text("utf-8"))
+    proc = namespace_tree(tmp_path, content["runs"][run][tree_name])
+    assert node_facts(procfs_root=proc, sysfs_root=tmp_path, filesystem_root=tmp_path).host_pids is host_pids
+    assert ProcfsHost(procfs_root=proc, sysfs_root=tmp_path).foreign_pids is not host_pids
 
 
 def test_hidepid_does_not_hide_the_namespace(tree: Tree) -> None:

@@ -16,10 +16,10 @@ from gpumon.hardware.procfs import files, load, record, stat
 from gpumon.hardware.procfs.census import Census
 from gpumon.hardware.procfs.cgroups import CgroupTree
 from gpumon.hardware.procfs.containers import ContainerDirectory
-from gpumon.hardware.procfs.namespaces import has_host_pids
 from gpumon.hardware.procfs.openfiles import OpenCards
 from gpumon.hardware.procfs.record import Part, Record, TextReader
 from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
+from gpumon.hardware.standing import has_host_pids
 from gpumon.model.fault import Fault
 from gpumon.model.process import HostSample, Process, ProcessTable
 
