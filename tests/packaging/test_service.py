@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -67,6 +68,27 @@ def test_a_driver_that_comes_after_the_start(node: Booted, driver: Path) -> None
     node.wait(lambda: "gpumon_nvml_up 1" in node.page("/metrics"), "the driver", 90)
     node.wait(lambda: node.page("/metrics").count("\ngpumon_gpu_up{") == 2, "both cards")
     assert node.main_pid() == before
+
+
+def test_a_hung_card_stops_neither_the_others_nor_the_service(node: Booted, driver: Path) -> None:
+    """A driver call that never returns: its card is down, the other is measured, and a stop takes less than 3 s."""
+    node.write("/run/standin.script", "card 0 minor 0\ncard 1 minor 1\n")
+    node.copy(driver, "/usr/lib/libnvidia-ml.so.1")
+    node.drop_in(_STANDIN)
+    node.wait(lambda: node.page("/metrics").count("\ngpumon_gpu_temperature_celsius{") == 2, "both cards")
+    node.write("/run/standin.script", "card 0 minor 0\ncard 1 minor 1\nset 0 everything hang\n")
+    node.wait(lambda: _up(node) == {"0": "0", "1": "1"}, "the card's fault")
+    assert node.page("/-/healthy") == "healthy\n"
+    assert node.property("NRestarts") == "0"
+    start_s = time.monotonic()
+    node.call("systemctl", "stop", "gpumon.service")
+    assert time.monotonic() - start_s < 3.0
+    assert node.property("Result") == "success"
+
+
+def _up(node: Booted) -> dict[str, str]:
+    """Return which card answers: index -> 0 or 1."""
+    return dict(re.findall(r'gpumon_gpu_up\{gpu="(\d)"[^}]*\} (\d)', node.page("/metrics")))
 
 
 # The stand-in driver reads what cards there are from a file.
