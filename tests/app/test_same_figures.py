@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.app.daemon import Running, running
-from tests.standin.library import ControlFile, build
 
 from gpumon.hardware.simulated.export import export_timeline
+from tests.app.daemon import Running, running
+from tests.standin.library import ControlFile, build
 
 pytestmark = [pytest.mark.tools, pytest.mark.realtime]
 
