@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from gpumon.doctor.patience import within
+from gpumon.hardware.procfs import ProcfsHost
 from gpumon.hardware.reader import CardReader, NodeReader, SlowSample
 from gpumon.hardware.roots import default_procfs_root, default_sysfs_root
 from gpumon.hardware.standing import unsupported_platform
@@ -50,6 +51,16 @@ class DeviceFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessSight:
+    """How much of the cards' processes can be seen from here."""
+
+    listed: int = 0  # by the driver
+    hidden: int = 0  # of those, not shown by procfs
+    foreign: bool = False  # the driver's numbers are of another namespace than this procfs
+    slice_hooks: tuple[str, ...] = ()  # libraries that answer for NVML inside containers
+
+
+@dataclass(frozen=True, slots=True)
 class Examination:
     """The node as the doctor found it. None or NaN: could not be read."""
 
@@ -66,6 +77,7 @@ class Examination:
     device_files: tuple[DeviceFile, ...] = ()
     profiling_restricted: bool | None = None  # the driver keeps profiling counters for administrators
     hidepid: str = ""  # of procfs: "", "1", "2", "invisible", "ptraceable", ...
+    processes: ProcessSight = field(default_factory=ProcessSight)
     user_id: int = 0
     shm_bytes: float = float("nan")  # size of /dev/shm
     clock_synchronised: bool | None = None
@@ -124,6 +136,7 @@ def examine(
         device_files=() if facts.simulated else _device_files(filesystem_root),
         profiling_restricted=None if facts.simulated else _profiling_restricted(proc),
         hidepid=_hidepid(proc),
+        processes=ProcessSight() if facts.simulated else _sight(_listed(node, cards, clock), proc, sysfs),
         user_id=os.getuid(),
         shm_bytes=_shm_bytes(filesystem_root / "dev/shm"),
         clock_synchronised=_clock_synchronised(),
@@ -153,6 +166,21 @@ def _scalars(reader: CardReader) -> Mapping[str, float]:
         if isinstance(sample, SlowSample):
             readings.update(sample.readings)
     return readings
+
+
+def _listed(node: NodeReader, cards: Sequence[Card], clock: Callable[[Card], Clock]) -> frozenset[int]:
+    """Return the pids that the driver lists on any card that answers."""
+    answers = (
+        within(_ANSWER_TIMEOUT_S, node.card_reader(card, clock(card)).processes) for card in cards if card.fault is None
+    )
+    return frozenset(process.pid for found in answers if not isinstance(found, Fault) for process in found)
+
+
+def _sight(listed: frozenset[int], proc: Path, sysfs: Path) -> ProcessSight:
+    host = ProcfsHost(procfs_root=proc, sysfs_root=sysfs, environ=False)
+    table = host.processes(listed, 0.0)
+    hooks = {process.slice_hook for process in table.processes} - {""}
+    return ProcessSight(len(listed), table.hidden, table.foreign_pids, tuple(sorted(hooks)))
 
 
 def _aer(topology: Topology, sysfs: Path) -> Mapping[str, Mapping[str, float]]:

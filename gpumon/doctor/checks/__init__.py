@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gpumon.doctor.checks.cards import capabilities, performance_monitors, usable
 from gpumon.doctor.checks.driver import bindings, device_files, driver, foreign_drivers, old_pynvml
-from gpumon.doctor.checks.host import clock, config, process_visibility, shared_memory
+from gpumon.doctor.checks.host import clock, config, process_visibility, shared_memory, sliced_cards
 from gpumon.doctor.checks.links import access_control, errors, iommu, link_state, peer_access, tree
 from gpumon.doctor.checks.standing import platform, standing
 from gpumon.doctor.examination import Examination
@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[Examination], tuple[Result, ...]], ...] = (
     capabilities,
     performance_monitors,
     process_visibility,
+    sliced_cards,
     link_state,
     tree,
     errors,

@@ -22,9 +22,29 @@ _SLOW_CLOCK_SOURCES = frozenset({"hpet", "acpi_pm", "refined-jiffies", "jiffies"
 
 
 def process_visibility(examination: Examination) -> tuple[Result, ...]:
-    """procfs shows other users' processes."""
+    """procfs shows the processes that the driver lists."""
     if examination.facts.simulated:
         return ()
+    seen = examination.processes
+    if seen.foreign:
+        return (
+            warned(
+                "processes",
+                "The driver's process numbers are another namespace's: processes here are known by the device files "
+                "they hold, all others not at all.",
+                "Start gpumon with the host's processes (--pid=host), or mount the host's procfs and name it in "
+                "GPUMON_PROCFS_ROOT.",
+            ),
+        )
+    if seen.hidden:
+        return (
+            warned(
+                "processes",
+                f"{seen.hidden} of {seen.listed} processes on the cards are hidden from this user: their jobs have no "
+                "name.",
+                "Run gpumon as root, or mount procfs without hidepid; in a unit set ProtectProc=default.",
+            ),
+        )
     if examination.hidepid and examination.user_id != 0:
         return (
             warned(
@@ -34,6 +54,20 @@ def process_visibility(examination: Examination) -> tuple[Result, ...]:
             ),
         )
     return (passed("processes", "procfs shows all processes of this pid namespace."),)
+
+
+def sliced_cards(examination: Examination) -> tuple[Result, ...]:
+    """No library cuts cards into slices behind the driver's back."""
+    if not examination.processes.slice_hooks:
+        return ()
+    names = ", ".join(examination.processes.slice_hooks)
+    return (
+        warned(
+            "slices",
+            f"Containers here get slices of cards from a library ({names}) that answers for the driver inside them.",
+            "gpumon shows whole cards; limits of memory and time inside a slice are the library's and not seen here.",
+        ),
+    )
 
 
 def shared_memory(examination: Examination) -> tuple[Result, ...]:
