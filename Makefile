@@ -40,12 +40,17 @@ docs: $(VENV)/development
 	$(BIN)/python -m gpumon.config.example > config.example.toml
 	$(BIN)/python -m tools.reference
 	$(BIN)/python -m grafana.generate
+	$(BIN)/python -m tools.alerting
 
 # requirements.txt: what a node gets, for the packages. requirements-dev.txt: the same and what the tests need.
 lock: $(VENV)/development
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCKING) pyproject.toml --no-annotate -o requirements.txt
 	$(BIN)/uv pip compile $(LOCKING) --constraint requirements.txt pyproject.toml requirements-dev.in -o requirements-dev.txt
+
+# Ten times the healthy transitions of the suite, on both versions of Prometheus: a quarter of an hour.
+soak: $(VENV)/development
+	TRANSITIONS=2000 $(BIN)/pytest tests/rules/test_transitions.py $(TESTFLAGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
