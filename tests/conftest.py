@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -23,6 +24,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Take back what a command under test did to the process's logging."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
