@@ -161,6 +161,7 @@ def _time() -> list[Panel]:
             stacked=True,
             legend_right=True,
             overrides=fixed_colours({words[name]: palette.STATE_COLOURS[name] for name in palette.STATE_ORDER}),
+            at_least="2m",  # the split is not stated every second
             no_value="The time cannot be told apart well enough to say.",
         ),
     ]

@@ -169,12 +169,14 @@ def graph(
     steps: Sequence[tuple[float, str]] = (),
     largest_first: bool = False,
     reach: float | None = None,
+    at_least: str = "",
 ) -> timeseries.Panel:
     """Return lines over time, or stacked areas. A legend on the right shows the last and the largest value.
 
     Args:
         high: end of the axis; what lies above is cut off.
         reach: what the axis shows at least.
+        at_least: the shortest step, over which rates are then taken.
     """
     legend = (
         common.VizLegendOptions()
@@ -200,6 +202,8 @@ def graph(
         panel.stacking(common.StackingConfig().mode(common_model.StackingMode.NORMAL).group("A"))
     if reach is not None:
         panel.axis_soft_max(reach)
+    if at_least:
+        panel.interval(at_least)
     if largest_first:
         legend.sort_by("Max").sort_desc(True)
         panel.legend(legend)

@@ -99,7 +99,10 @@ def _names_used() -> set[str]:
     for file in RULE_FILES:
         names |= metrics_in(file.read_text("utf-8").replace('"', "'").replace("'", " "))
     for name in NAMES:
-        for panel in panels(load(name)):
+        dashboard = load(name)
+        for variable in dashboard["templating"]["list"]:
+            names |= metrics_in(variable.get("definition", ""))
+        for panel in panels(dashboard):
             for query in asked(panel):
                 names |= metrics_in(query.expr)
     return names

@@ -137,15 +137,17 @@ def _of_phase(
     labelled: dict[str, str] = {}
     last_s = at[0] if at else 0.0
     for number, moment in enumerate(at):
-        wall_s, page = window[number % len(window)]
-        next_page = window[(number + 1) % len(window)][1]
+        place = number % len(window)
+        wall_s, page = window[place]
+        # How fast it grows: up to the next page, or, at the window's end, since the last.
+        older, newer = (page, window[place + 1][1]) if place + 1 < len(window) else (window[place - 1][1], page)
         for series, value in page.items():
             name = labelled.get(series)
             if name is None:
                 name = labelled[series] = _at(instance, series)
             metric = series.partition("{")[0]
             if metric.endswith("_total"):
-                grown = max(0.0, next_page.get(series, value) - value) / PAGE_STEP_S
+                grown = max(0.0, newer.get(series, value) - older.get(series, value)) / PAGE_STEP_S
                 total = totals[series] = totals.get(series, value) + grown * (moment - last_s)
                 shown = total
             elif metric.endswith(("timestamp_seconds", "start_time_seconds")):

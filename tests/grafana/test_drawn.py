@@ -16,7 +16,8 @@ import pytest
 from tests.grafana.conftest import HOUR_S, Watched
 from tests.grafana.dashboards import FOLDER, NAMES
 
-pytestmark = [pytest.mark.tools, pytest.mark.realtime]
+# The first test waits for the simulation, the imports and the scrapes of all.
+pytestmark = [pytest.mark.tools, pytest.mark.realtime, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
