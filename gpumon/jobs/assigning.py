@@ -177,7 +177,7 @@ def _name(seen: Seen, assigned: Assigned, root: Facts, container: str) -> str:
 def _workload(root: Facts, process: Facts, tenant: str, salt: str) -> str:
     """Return the workload's identity: what a launcher starts, else the program of the GPU process."""
     command = root.said.inner or process.said.inner
-    return workload.identity(command, tenant, salt) if command is not None else ""
+    return workload.identity(command, process.source.folder, tenant, salt) if command is not None else ""
 
 
 def _first_of_step(process: Facts, shown: Mapping[int, Facts]) -> Facts:

@@ -24,13 +24,14 @@ _CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path
 _PASSING_FOLDERS = ("/tmp/", "/var/", "/run/", "/dev/")
 
 
-def identity(command: Command, tenant: str, salt: str) -> str:
+def identity(command: Command, folder: str, tenant: str, salt: str) -> str:
     """Return 16 hexadecimal digits, "" for inline code, notebooks and renamed processes.
 
     Args:
         command: what runs in the end, below the launchers.
+        folder: that it was started in; "" where it may not be read.
     """
-    name = _script(command.script) or command.module or command.program
+    name = _script(command.script, folder) or command.module or command.program
     if not name or command.code or name in ("python", "ipykernel_launcher", "ipykernel"):
         return ""
     settings = sorted(
@@ -43,10 +44,8 @@ def identity(command: Command, tenant: str, salt: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _script(path: str) -> str:
-    """Return a script with the folder it was named with: two people's train.py are two programs.
-
-    The folder it was started in is not readable for everybody, and an identity must not depend on gpumon's privileges.
-    """
-    path = path.removeprefix("./")
-    return base_name(path) if path.startswith(_PASSING_FOLDERS) else path
+def _script(path: str, folder: str) -> str:
+    """Return a script with the folder it lies in, as far as that is known: two people's train.py are two programs."""
+    if not path.startswith("/") and folder and path:
+        path = f"{folder}/{path.removeprefix('./')}"
+    return base_name(path) if path.startswith(_PASSING_FOLDERS) else path.removeprefix("./")

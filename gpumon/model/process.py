@@ -40,6 +40,7 @@ class Process:
     swap_bytes: float = math.nan
     thread_names: str = ""  # names of its threads that frameworks give (pt_nccl_watchdg, pt_data_pin, ...), by blanks
     numa_nodes: frozenset[int] = frozenset()  # of the CPUs in its affinity mask; empty unknown
+    folder: str = ""  # it works in, as it sees it itself; "" when that may not be read
     slice_hook: str = ""  # a library that cuts the card into slices and answers NVML in the container: "hami"
 
 

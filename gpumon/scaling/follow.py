@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.time_split import Split
 from gpumon.model.job import Job
 from gpumon.model.past import NOTHING, Past, Run, SetRate
+from gpumon.model.process import ProcessTable
 from gpumon.model.samples import Tick
 from gpumon.model.verdict import JobClass, Scaling, Verdict
 from gpumon.scaling import bandwidth, cards, reports, runs
@@ -85,7 +87,7 @@ def follow(
     present: dict[str, Follow] = {}
     for number, job in enumerate(jobs):
         before = memory.jobs.get(job.gpu_job, Follow())
-        verdict = seen.verdicts.get(job.gpu_job)
+        verdict = None if _is_pending(job, tick.processes) else seen.verdicts.get(job.gpu_job)
         looks = seen.looks.get(job.gpu_job, {})
         if verdict is None or (tick.seq + number) % ROUND:
             present[job.gpu_job] = before
@@ -147,7 +149,7 @@ def _begin(job: Job, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Ru
     names = {card.identity.name for card in tick.cards if card.identity.uuid in uuids}
     return Run(
         gpu_job=job.gpu_job,
-        workload=job.workload,
+        workload=_workload(job, tick.processes),
         tenant=job.tenant,
         uuids=uuids,
         gpus=tuple(sorted(indices[uuid] for uuid in uuids if uuid in indices)),
@@ -159,6 +161,23 @@ def _begin(job: Job, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Ru
         micro_batch=job.layout.micro_batch,
         accumulation=job.layout.accumulation,
     )
+
+
+def _is_pending(job: Job, table: ProcessTable) -> bool:
+    """Return True while the runtime is being asked about the job's container: its image is part of what it runs."""
+    return bool(job.container) and any(known.startswith(job.container) for known in table.containers_pending)
+
+
+def _workload(job: Job, table: ProcessTable) -> str:
+    """Return the workload's identity with the container's image, where that is known; its version does not count."""
+    image = next(
+        (one.image for key, one in table.containers.items() if job.container and key.startswith(job.container)), ""
+    )
+    if not job.workload or not image:
+        return job.workload
+    folder, slash, name = image.partition("@")[0].rpartition("/")
+    text = f"{job.workload}\0{folder}{slash}{name.partition(':')[0]}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _strategy(job: Job, verdict: Verdict) -> str:

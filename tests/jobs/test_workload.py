@@ -10,9 +10,9 @@ from gpumon.jobs.workload import identity
 SALT = "b" * 64
 
 
-def _identity(text: str, tenant: str = "acme", salt: str = SALT) -> str:
+def _identity(text: str, folder: str = "", tenant: str = "acme", salt: str = SALT) -> str:
     words = tuple(text.split())
-    return identity(of_program(words) if words[0].endswith(".py") else read(words), tenant, salt)
+    return identity(of_program(words) if words[0].endswith(".py") else read(words), folder, tenant, salt)
 
 
 BASE = "train.py --model_name_or_path llama-8b --per_device_train_batch_size 8 --learning_rate 1e-4"
@@ -50,6 +50,13 @@ def test_what_changes_with_the_cards_does_not_count(other: str) -> None:
 def test_other_work_is_another_workload(other: str) -> None:
     """Another model, batch, data set, option, script or folder of a script is something else."""
     assert _identity(other) != _identity(BASE)
+
+
+def test_the_folder_counts_where_it_is_known() -> None:
+    """The same words in two folders are two programs; a path with its folder is the same from anywhere."""
+    assert _identity(BASE, "/work/one") != _identity(BASE, "/work/two")
+    assert _identity(BASE, "/work/one") == _identity(BASE.replace("train.py", "/work/one/train.py"), "/home/ada")
+    assert _identity(BASE, "/tmp/unpacked-1") == _identity(BASE, "/tmp/unpacked-2")
 
 
 def test_a_server_is_named_by_its_model() -> None:

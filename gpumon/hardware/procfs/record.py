@@ -21,6 +21,7 @@ GROWING_S = (2.0, 8.0, 30.0)
 LONGEST_COMMAND = 32768
 _LONGEST_CGROUP = 16384
 _MOST_WORDS = 1024
+_LONGEST_FOLDER = 1024
 _MOST_THREADS = 64
 # Threads that PyTorch and NCCL name; anything else of a process's threads is not kept.
 _THREAD_PREFIXES = ("pt_", "NCCL")
@@ -48,6 +49,7 @@ class Texts:
     mount_namespace: int
     net_namespace: int
     thread_names: str = ""
+    folder: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,6 +95,7 @@ class Record:
             rss_bytes=now.rss_bytes,
             swap_bytes=texts.status.swap_bytes,
             thread_names=texts.thread_names,
+            folder=texts.folder,
             slice_hook=known_mounts.slice_hook if known_mounts else "",
         )
 
@@ -133,6 +136,7 @@ class TextReader:
             mount_namespace=namespace,
             net_namespace=files.namespace(f"{folder}/ns/net") if before is None else before.net_namespace,
             thread_names=self._threads(folder) if part is Part.RANK else "",
+            folder=files.link(f"{folder}/cwd")[:_LONGEST_FOLDER] if fresh or before is None else before.folder,
         )
         if before is not None:
             _keep_equal(texts, before)
