@@ -7,7 +7,9 @@ from pathlib import Path
 
 from gpumon.config import Config
 from gpumon.model.view import NodeView
+from gpumon.notify.courier import Courier
 from gpumon.notify.notifier import Notifier
+from gpumon.notify.outbox import FILE
 from gpumon.notify.target import NotifySettings
 
 STATE_FOLDER = "/var/lib/gpumon"
@@ -18,19 +20,20 @@ class Telling:
 
     def __init__(self, config: Config, *, simulated: bool) -> None:
         settings = config.notify
-        self._notifier = (
-            Notifier(settings.targets, _folder(settings, simulated), settings.repeat_s) if settings.targets else None
-        )
+        self._notifier: Notifier | None = None
+        if settings.targets:
+            self._courier = Courier(memory_file(settings, FILE, simulated=simulated))
+            self._notifier = Notifier(settings.targets, settings.repeat_s, self._courier)
 
     def start(self) -> None:
         """Begin to send."""
         if self._notifier is not None:
-            self._notifier.start()
+            self._courier.start()
 
     def stop(self) -> None:
         """Keep what waits for the next start."""
         if self._notifier is not None:
-            self._notifier.stop()
+            self._courier.stop()
 
     def configure(self, config: Config) -> None:
         """Take the targets of a reread configuration; the first target of all needs a restart."""
@@ -44,10 +47,10 @@ class Telling:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Return messages so far by (channel, result)."""
-        return {} if self._notifier is None else self._notifier.counts()
+        return {} if self._notifier is None else self._courier.counts()
 
 
-def _folder(settings: NotifySettings, simulated: bool) -> Path | None:
+def memory_file(settings: NotifySettings, name: str, *, simulated: bool = False) -> Path | None:
     """Return where the notifications' memory lies; None for a simulated node whose place nobody has said."""
     given = settings.folder or os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
-    return None if simulated and not given else Path(given or STATE_FOLDER)
+    return None if simulated and not given else Path(given or STATE_FOLDER) / name

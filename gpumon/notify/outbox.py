@@ -7,7 +7,8 @@ other. A file that cannot be read is set aside and told; the notifications then 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from gpumon.notify.message import Message
 
 MOST_WAITING = 200  # messages; the oldest is dropped for a new one
 MOST_TOLD = 2000  # alerts remembered as told
-FILE = "notify.json"
+FILE, RELAY_FILE = "notify.json", "notify-relay.json"
 VERSION = 1
 
 
@@ -48,19 +49,19 @@ class Kept:
     """The file's content."""
 
     version: int = VERSION
-    told: tuple[Told, ...] = field(default=())
-    waiting: tuple[Waiting, ...] = field(default=())
+    told: tuple[Told, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    relayed: Mapping[str, float] = field(default_factory=dict)  # relay: alert and status -> wall time it was passed on
 
 
-def load(folder: Path) -> Kept:
+def load(file: Path) -> Kept:
     """Return what was kept, nothing if there is no file. Raises GpumonError after setting a broken file aside."""
-    path = folder / FILE
     try:
-        raw = path.read_bytes()
+        raw = file.read_bytes()
     except FileNotFoundError:
         return Kept()
     except OSError as error:
-        raise GpumonError(f"{path}: cannot be read: {error.strerror}") from None
+        raise GpumonError(f"{file}: cannot be read: {error.strerror}") from None
     try:
         kept = msgspec.json.decode(raw, type=Kept)
         if kept.version == VERSION:
@@ -68,18 +69,21 @@ def load(folder: Path) -> Kept:
         problem = f"version {kept.version} is unknown"
     except msgspec.DecodeError as error:
         problem = str(error)
-    aside = path.with_suffix(".broken")
-    path.replace(aside)
-    raise GpumonError(f"{path}: {problem}; moved to {aside.name}, alerts may be told a second time")
+    aside = file.with_suffix(".broken")
+    try:
+        file.replace(aside)
+    except OSError:
+        aside = file  # it is overwritten at the next change, or cannot be, which is told then
+    raise GpumonError(f"{file}: {problem}; kept as {aside.name}, alerts may be told a second time")
 
 
-def save(folder: Path, kept: Kept) -> None:
+def save(file: Path, kept: Kept) -> None:
     """Write the file. Raises OSError."""
-    path, new = folder / FILE, folder / f"{FILE}.new"
-    bounded = Kept(told=kept.told[-MOST_TOLD:], waiting=kept.waiting[-MOST_WAITING:])
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    new = file.with_suffix(".new")
+    bounded = replace(kept, told=kept.told[-MOST_TOLD:], waiting=kept.waiting[-MOST_WAITING:])
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(msgspec.json.encode(bounded))
         stream.flush()
         os.fsync(stream.fileno())
-    new.replace(path)
+    new.replace(file)

@@ -117,7 +117,7 @@ def test_restart_neither_repeats_nor_forgets(tmp_path: Path) -> None:
     """A told alert is not told again after a restart, and its end is told once."""
     watch = Watch(tmp_path)
     watch.run(10, HEALTHY, nodes.with_verdict(HUNG))
-    watch.notifier.stop()
+    watch.courier.stop()
     second = Watch(tmp_path)
     second.seconds = watch.seconds + 300
     second.run(10, HEALTHY, nodes.with_verdict(HUNG))
@@ -167,14 +167,14 @@ def test_memory_that_cannot_be_written(tmp_path: Path) -> None:
 def test_back_off_and_counts() -> None:
     """A service that is down is asked a handful of times in an hour; every attempt is counted."""
     watch = Watch(None)
-    assert watch.notifier.counts()["webhook", "failed"] == 0
+    assert watch.courier.counts()["webhook", "failed"] == 0
     watch.problem = "no answer (ConnectionRefusedError)"
     watch.run(60, HEALTHY, nodes.with_verdict(HUNG))
-    counts = watch.notifier.counts()
+    counts = watch.courier.counts()
     assert 5 <= counts["webhook", "failed"] <= 8
     watch.problem = ""
     watch.run(70, HEALTHY, nodes.with_verdict(HUNG))
-    assert watch.notifier.counts()["webhook", "sent"] == 1
+    assert watch.courier.counts()["webhook", "sent"] == 1
 
 
 def test_a_message_is_dropped_after_a_day() -> None:
@@ -182,7 +182,7 @@ def test_a_message_is_dropped_after_a_day() -> None:
     watch = Watch(None, (ACME,), repeat_s=30 * 86_400.0)
     watch.problem = "status 500"
     watch.run(24 * 60 + 10, HEALTHY, nodes.with_verdict(HUNG))
-    assert watch.notifier.counts()["webhook", "dropped"] == 1
+    assert watch.courier.counts()["webhook", "dropped"] == 1
 
 
 def test_over_before_it_was_told() -> None:
@@ -191,7 +191,7 @@ def test_over_before_it_was_told() -> None:
     watch = Watch(None, (dataclasses.replace(ACME, quiet=asleep),))
     watch.run(20, HEALTHY, nodes.with_verdict(views.COMMUNICATION))
     watch.run(60, HEALTHY)
-    assert watch.told() == [] and watch.notifier.counts()["webhook", "sent"] == 0
+    assert watch.told() == [] and watch.courier.counts()["webhook", "sent"] == 0
 
 
 def test_quiet_hours_hold_back_all_but_the_critical() -> None:
@@ -282,6 +282,6 @@ def test_a_flood_is_bounded(tmp_path: Path) -> None:
     watch.problem = "status 500"
     jobs = tuple(views.job_view(f"container:{n:03}", (n % 8,), HUNG, "acme") for n in range(250))
     watch.run(10, dataclasses.replace(HEALTHY, jobs=jobs))
-    kept = outbox.load(tmp_path)
+    kept = outbox.load(tmp_path / outbox.FILE)
     assert len(kept.waiting) == outbox.MOST_WAITING
-    assert watch.notifier.counts()["webhook", "dropped"] == 50
+    assert watch.courier.counts()["webhook", "dropped"] == 50

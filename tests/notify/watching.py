@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpumon.model.view import NodeView
+from gpumon.notify.courier import Courier
 from gpumon.notify.message import Message
 from gpumon.notify.notifier import Notifier
+from gpumon.notify.outbox import FILE
 from gpumon.notify.target import OPERATOR, Secret, Target
 from tests import views
 from tests.notify.nodes import at
@@ -27,13 +29,12 @@ class Watch:
         self.seconds = 0.0
         self.got: list[tuple[str, Message]] = []
         self.problem = ""  # what the service says instead of taking a message
-        self.notifier = Notifier(
-            targets,
-            folder,
-            repeat_s,
+        self.courier = Courier(
+            None if folder is None else folder / FILE,
             wall=lambda: views.WALL_S + self.seconds,
-            channels={"webhook": self._send, "wecom": self._send},
+            channels={"webhook": self._send},
         )
+        self.notifier = Notifier(targets, repeat_s, self.courier)
 
     def _send(self, target: Target, message: Message) -> str:
         if not self.problem:
@@ -46,7 +47,7 @@ class Watch:
         for _ in range(round(minutes * 60 / TICK_S)):
             self.seconds += TICK_S
             self.notifier.observe(at(shown, self.seconds))
-            while self.notifier.send_next():
+            while self.courier.send_next():
                 pass
 
     def told(self) -> list[tuple[str, str]]:
