@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpumon.jobs import assembly, assigning, held, naming, occupancy, roster
+from gpumon.jobs import assembly, assigning, held, logged, naming, occupancy, roster
 from gpumon.jobs import facts as process_facts
 from gpumon.jobs.assigning import Seen
 from gpumon.jobs.facts import Facts, Key
@@ -54,7 +54,10 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
     members = roster.updated(memory.roster, kept_facts, shown, assigned.launch_of, assigned.by_root)
     launches, jobs = assembly.assemble(assigned, members, seen, occupied)
     jobs = held.with_given(jobs, seen, memory.jobs)
-    nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, busy_alone)
+    alone = frozenset(uuid for uuid, since_s in busy_alone.items() if tick.mono_s - since_s >= BUSY_ALONE_S)
+    rows = logged.with_rows(tick)
+    worked = logged.worked(memory.worked, rows, alone, tick.mono_s)
+    nobodys = _nobodys(seen, assigned.launch_of, occupied, jobs, frozenset(worked or rows) if rows else alone)
     jobs = (*jobs, *_unattributed(memory, tick, *nobodys))
     waits = any(tick.mono_s - since_s < BUSY_ALONE_S for since_s in busy_alone.values())
     after = Memory(
@@ -68,9 +71,10 @@ def attribute(memory: Memory, tick: Tick, settings: Settings) -> tuple[Memory, t
         births=assigned.births,
         occupancy=occupied,
         busy_alone=busy_alone,
+        worked=worked,
         jobs=jobs,
         inputs=inputs,
-        settled=not (unread or occupied.unsettled or assigned.waiting or assigned.awaited or waits),
+        settled=not (unread or occupied.unsettled or assigned.waiting or assigned.awaited or waits or worked or rows),
     )
     return after, jobs
 
@@ -93,7 +97,7 @@ def _busy_alone(memory: Memory, tick: Tick) -> dict[str, float]:
     return {
         card.uuid: memory.busy_alone.get(card.uuid, tick.mono_s)
         for card in tick.card_ticks
-        if not card.processes and (occupancy.is_busy(card) or _holds_context(card))
+        if not card.processes and (occupancy.is_busy(card) or _holds_context(card) or logged.draws(card))
     }
 
 
@@ -152,7 +156,7 @@ def _nobodys(
     launch_of: Mapping[Key, str],
     occupied: Occupancy,
     jobs: tuple[Job, ...],
-    busy_alone: Mapping[str, float],
+    alone: frozenset[str],
 ) -> tuple[dict[str, float], list[Key]]:
     """Return the cards that work for somebody nobody can name, with the memory of theirs, and known pids among them."""
     cards: dict[str, float] = dict.fromkeys(occupied.hidden, math.nan)
@@ -165,10 +169,7 @@ def _nobodys(
         for use in occupied.uses[key]:
             cards[use.device.uuid] = cards.get(use.device.uuid, 0.0) + use.memory_bytes
     used = {card.uuid for job in jobs for card in job.cards if card.used}
-    now_s = seen.tick.mono_s
-    cards |= {
-        uuid: math.nan for uuid, since_s in busy_alone.items() if now_s - since_s >= BUSY_ALONE_S and uuid not in used
-    }
+    cards |= dict.fromkeys(alone - used, math.nan)
     if seen.tick.processes.foreign_pids:
         cards |= {card.uuid: math.nan for card in seen.tick.card_ticks if card.processes and card.uuid not in used}
     return cards, keys

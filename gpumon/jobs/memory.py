@@ -24,6 +24,7 @@ class Memory:
     births: Mapping[Scope, tuple[float, ...]] = field(default_factory=dict)  # when launches of a place appeared
     occupancy: Occupancy = field(default_factory=Occupancy)
     busy_alone: Mapping[str, float] = field(default_factory=dict)  # uuid -> since when it works for nobody
+    worked: Mapping[str, float] = field(default_factory=dict)  # uuid of a log -> when it last had a row
     shown: Mapping[int, Facts] = field(default_factory=dict)  # by pid, of processes that procfs showed
     roster: Roster = field(default_factory=Roster)
     jobs: tuple[Job, ...] = ()

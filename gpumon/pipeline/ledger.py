@@ -38,12 +38,17 @@ class Ledger:
     time_seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def with_held_cards(job: Job, before: Job | None, ticks: Mapping[str, CardTick]) -> Job:
+def with_held_cards(
+    job: Job, before: Job | None, ticks: Mapping[str, CardTick], logged: frozenset[str] = frozenset()
+) -> Job:
     """Return the job with the cards it holds although nothing of it is seen on them.
 
     A card that no longer answers stays with its job. A job whose processes nobody can name (another tool's log, a
     container without host pids) is known by its busy cards only: one that stops for a while still belongs to it, or
     the card everybody waits for would be the one that is missing.
+
+    Args:
+        logged: cards of another tool's log, of which the attribution itself says how long they belong to the job.
     """
     if before is None:
         return job
@@ -52,7 +57,7 @@ def with_held_cards(job: Job, before: Job | None, ticks: Mapping[str, CardTick])
     held = tuple(
         card if nameless else replace(card, used=False, memory_bytes=math.nan, sm_ratio=math.nan)
         for card in before.cards
-        if card.uuid not in present and (nameless or card.uuid not in ticks or not ticks[card.uuid].up)
+        if card.uuid not in present | logged and (nameless or card.uuid not in ticks or not ticks[card.uuid].up)
     )
     return replace(job, cards=job.cards + held) if held else job
 

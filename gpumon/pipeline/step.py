@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpumon import analysis, scaling
 from gpumon.jobs import attribute
+from gpumon.model.card import LinkSource
 from gpumon.model.job import Job
 from gpumon.model.past import NOTHING, Past
 from gpumon.model.samples import CardTick, Tick
@@ -116,10 +117,13 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
     span_s = min(now_s - state.view.mono_s, LONGEST_SPAN_S) if state.view is not None else 0.0
     ticks: dict[str, CardTick] = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
 
+    logged = frozenset(
+        card.identity.uuid for card in tick.cards if card.capabilities.pcie_source is LinkSource.LOG
+    )
     jobs_memory, attributed = attribute(state.jobs, tick, settings)
     seen = frozenset(job.gpu_job for job in attributed)
     jobs = tuple(
-        ledger.with_held_cards(job, _job_before(state, job.gpu_job), ticks)
+        ledger.with_held_cards(job, _job_before(state, job.gpu_job), ticks, logged)
         for job in ledger.with_nameless(attributed, state.ledgers, now_s)
     )
     memory, found = analysis.analyse(state.analysis, tick, jobs, settings)
