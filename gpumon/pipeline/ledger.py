@@ -78,9 +78,7 @@ def with_nameless(jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], now_s: f
 def _lost(job: Job, ticks: Mapping[str, CardTick]) -> int:
     """Return how many of the job's cards do not answer while others could: a driver that is away took none."""
     uuids = {card.uuid for card in job.cards}
-    return sum(
-        1 for uuid in uuids if uuid not in ticks or not (ticks[uuid].up or ticks[uuid].fault in _WITHOUT_DRIVER)
-    )
+    return sum(1 for uuid in uuids if uuid not in ticks or not (ticks[uuid].up or ticks[uuid].fault in _WITHOUT_DRIVER))
 
 
 def charge(account: Ledger, verdict: Verdict, counters: Mapping[str, CardCounters], span_s: float) -> Ledger:

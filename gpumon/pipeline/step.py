@@ -117,9 +117,7 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
     span_s = min(now_s - state.view.mono_s, LONGEST_SPAN_S) if state.view is not None else 0.0
     ticks: dict[str, CardTick] = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
 
-    logged = frozenset(
-        card.identity.uuid for card in tick.cards if card.capabilities.pcie_source is LinkSource.LOG
-    )
+    logged = frozenset(card.identity.uuid for card in tick.cards if card.capabilities.pcie_source is LinkSource.LOG)
     jobs_memory, attributed = attribute(state.jobs, tick, settings)
     seen = frozenset(job.gpu_job for job in attributed)
     jobs = tuple(
