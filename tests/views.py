@@ -140,7 +140,9 @@ def card_view(index: int, *, server: bool = False, name: str = "NVIDIA GeForce R
             power_kind=PowerKind.RING,
             readings=readings,
             throttle_reasons=frozenset({"sw_power_cap"} if index == 3 else ()),
-            faults={} if server else {"row_remap_pending": Fault.NOT_SUPPORTED, "row_remap_failed": Fault.NOT_SUPPORTED},
+            faults={}
+            if server
+            else {"row_remap_pending": Fault.NOT_SUPPORTED, "row_remap_failed": Fault.NOT_SUPPORTED},
         ),
         pcie=link_view(rx=28.1 * GB + index * 1e8, tx=27.7 * GB + index * 1e8, ceiling=63.0 * GB),
         nvlink=link_view(rx=212.0 * GB, tx=211.0 * GB, ceiling=450.0 * GB) if server else None,
