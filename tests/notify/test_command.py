@@ -1,13 +1,21 @@
-"""`gpumon notify --test TENANT`: a message to each of the tenant's targets, and what each service said."""
+"""`gpumon notify`: a message to each of a tenant's targets and what each service said; the relay as a process."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from gpumon.cli import main
 from tests.notify.servers import Robot, serving
+from tests.notify.test_relay import body
 
 
 def config(folder: Path, url: str) -> str:
@@ -40,3 +48,36 @@ def test_wrong_tenant(tmp_path: Path, capsys: pytest.CaptureFixture[str], tenant
     """A tenant without a target, or an unknown one, is wrong usage in one sentence."""
     assert main(["notify", "--test", tenant, "--config", config(tmp_path, "http://127.0.0.1:9/")]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.realtime
+def test_relay_as_a_process(tmp_path: Path) -> None:
+    """What Alertmanager posts reaches the tenant's robot once, and SIGTERM ends the relay cleanly."""
+    with serving(Robot(200, {"errcode": 0})) as robot:
+        file = config(tmp_path, robot.url)
+        relay = subprocess.Popen(
+            [sys.executable, "-m", "gpumon", "notify", "--relay", "127.0.0.1:0", "--config", file],
+            stderr=subprocess.PIPE,
+            env={**os.environ, "GPUMON_LOG_LEVEL": "info", "STATE_DIRECTORY": str(tmp_path)},
+        )
+        assert relay.stderr is not None
+        port = json.loads(relay.stderr.readline())["port"]
+        for _ in range(3):
+            text = body(["f1"], "firing", time.time())
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/alertmanager", text, timeout=10).close()
+        deadline_s = time.monotonic() + 10
+        while not robot.got and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        relay.send_signal(signal.SIGTERM)
+        assert relay.wait(10) == 0
+    assert len(robot.got) == 1 and "任务 f1 卡住了" in robot.texts[0]
+    assert (tmp_path / "notify-relay.json").exists()
+
+
+def test_relay_needs_a_target_and_an_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A relay without targets, or with an address that cannot be, is wrong usage in one sentence."""
+    (tmp_path / "empty.toml").write_text("", "utf-8")
+    assert main(["notify", "--relay", "127.0.0.1:0", "--config", str(tmp_path / "empty.toml")]) == 2
+    assert main(["notify", "--relay", "nowhere", "--config", config(tmp_path, "http://127.0.0.1:9/")]) == 2
+    said = capsys.readouterr().err
+    assert "there is no [[notify.target]]" in said and "--relay 'nowhere' must be HOST:PORT" in said
