@@ -92,22 +92,15 @@ def follow(
         if verdict is None or (tick.seq + number) % ROUND:
             present[job.gpu_job] = before
             continue
-        now = _settle(before, _working(job, looks), tick.mono_s, job.gpu_job)
+        now = _settle(before, _working(job, looks), tick.mono_s, job.gpu_job) if _alone(job) else Follow()
         if now.key is not None and not now.pending:
             known = watched.pop(now.key, None)
             span_s = 0.0 if known is None else _span_s(before, tick)
-            known = known or Watched(_begin(job, now.key[1], tick, verdict))
-            grown = runs.extend(
-                replace(known, run=replace(known.run, ended=False, strategy=_strategy(job, verdict))),
-                verdict,
-                seen.splits.get(job.gpu_job),
-                span_s=span_s,
-                wall_s=tick.wall_s,
-                energy_joules=seen.energies.get(job.gpu_job, math.nan),
-            )
+            begun = known or Watched(_begin(job, now.key[1], tick, verdict))
+            grown = _grow(begun, job, tick, seen, span_s=span_s)
             watched[now.key] = grown
             _learn(rates, grown.run, looks.values(), verdict, tick.wall_s)
-            everything = _together(past, watched, rates)
+            everything = _together(past, grown.run, watched, rates)
             now = replace(now, scaling=judge(grown.run, everything, _node(job, grown.run, tick, verdict)))
         present[job.gpu_job] = replace(now, looked_s=tick.mono_s)
     for rate in said:
@@ -119,23 +112,44 @@ def follow(
     return after, {name: one.scaling for name, one in present.items()}
 
 
+def _alone(job: Job) -> bool:
+    """Return True where nobody else works on the job's cards: what another job does there is not this one's."""
+    return not any(card.shared or card.mig_uuid for card in job.cards)
+
+
 def _working(job: Job, looks: Mapping[str, CardEvidence]) -> tuple[str, ...]:
-    """Return the cards that the job alone uses and that do anything, sorted; () where one is shared or unseen."""
-    held = {card.uuid: card for card in job.cards if card.used}
-    if any(card.shared or card.mig_uuid for card in held.values()) or not held.keys() <= looks.keys():
-        return ()
-    return tuple(sorted(uuid for uuid in held if not looks[uuid].utilization < WORKS))
+    """Return the cards the job uses that do anything, sorted; () where one was not looked at yet."""
+    held = {card.uuid for card in job.cards if card.used}
+    return tuple(sorted(uuid for uuid in held if not looks[uuid].utilization < WORKS)) if held <= looks.keys() else ()
 
 
 def _settle(before: Follow, working: tuple[str, ...], now_s: float, gpu_job: str) -> Follow:
-    """Return the job's present with its run's set of cards; a new set must stand for a while."""
-    if not working or (before.key is not None and before.key[1] == working):
-        return replace(before, pending=(), pending_s=math.nan) if working else before
+    """Return the job's present with its run's set of cards; another set must stand for a while.
+
+    A job whose cards all rest (no requests, a pause) keeps its run.
+    """
+    if not working:
+        return before
+    if before.key is not None and before.key[1] == working:
+        return replace(before, pending=(), pending_s=math.nan)
     if before.pending != working:
         return replace(before, pending=working, pending_s=now_s)
     if now_s - before.pending_s >= SETTLED_S:
         return Follow(key=(gpu_job, working))
     return before
+
+
+def _grow(watched: Watched, job: Job, tick: Tick, seen: Seen, *, span_s: float) -> Watched:
+    """Return a job's run after one more look at it."""
+    verdict = seen.verdicts[job.gpu_job]
+    return runs.extend(
+        replace(watched, run=replace(watched.run, ended=False, strategy=_strategy(job, verdict))),
+        verdict,
+        seen.splits.get(job.gpu_job),
+        span_s=span_s,
+        wall_s=tick.wall_s,
+        energy_joules=seen.energies.get(job.gpu_job, math.nan),
+    )
 
 
 def _span_s(before: Follow, tick: Tick) -> float:
@@ -200,20 +214,19 @@ def _learn(
             rates[run.uuids, link] = SetRate(run.uuids, run.gpus, link, rate, wall_s)
 
 
-def _together(past: Past, watched: Mapping[Key, Watched], rates: Mapping[tuple[tuple[str, ...], str], SetRate]) -> Past:
-    """Return the history with what this process has seen itself."""
-    known = dict(past.runs)
-    for key, one in watched.items():
-        workload = one.run.workload
-        if workload:
-            others = tuple(run for run in known.get(workload, ()) if run.key != key)
-            known[workload] = (one.run, *others)
-    best = dict(past.rates)
-    for key_of_set, rate in rates.items():
-        before = best.get(key_of_set)
-        if before is None or rate.bytes_per_second > before.bytes_per_second:
-            best[key_of_set] = rate
-    return Past(known, best)
+def _together(
+    past: Past, run: Run, watched: Mapping[Key, Watched], rates: Mapping[tuple[tuple[str, ...], str], SetRate]
+) -> Past:
+    """Return what the history and this process itself know about a run's workload, and about sets of cards."""
+    own = {one.run.key: one.run for one in watched.values() if one.run.workload == run.workload}
+    before = past.runs.get(run.workload, ())
+    known = (*own.values(), *(one for one in before if one.key not in own))
+    better = {
+        key: rate
+        for key, rate in rates.items()
+        if key not in past.rates or rate.bytes_per_second > past.rates[key].bytes_per_second
+    }
+    return Past({run.workload: known}, {**past.rates, **better})
 
 
 def _ended(watched: dict[Key, Watched], alive: set[str]) -> dict[Key, Watched]:

@@ -138,8 +138,6 @@ def _figures(watched: Watched, span_s: float) -> Run:
         watched_s=watched.run.watched_s + span_s,
         step_s=step_s,
         step_spread=watched.steps.spread,
-        throughput=watched.throughput.median,
-        throughput_spread=watched.throughput.spread,
         split=split,
         shares=Shares(*(sum_s / watched.shares_s for sum_s in watched.share_seconds)) if watched.shares_s else None,
         energy_joules_per_step=joules,
@@ -161,5 +159,6 @@ def shares_of(split: Split) -> Shares | None:
 
 def report(watched: Watched, rate: float, unit: str) -> Watched:
     """Return the run with one more reported rate; another unit than before begins anew."""
-    before = watched.throughput if watched.run.unit == unit else Sampled()
-    return replace(watched, throughput=before.add(rate), run=replace(watched.run, unit=unit))
+    said = (watched.throughput if watched.run.unit == unit else Sampled()).add(rate)
+    run = replace(watched.run, unit=unit, throughput=said.median, throughput_spread=said.spread)
+    return replace(watched, throughput=said, run=run)
