@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from gpumon.notify.condition import Condition
 
-_CARD_ALERTS = frozenset(
+CARD_ALERTS = frozenset(
     {
         "GpumonXidHardware",
         "GpumonXidUnknown",
@@ -24,9 +24,9 @@ _CLASS_ALERTS = frozenset(
 _SLOW = (_CLASS_ALERTS - {"GpumonJobHung"}) | {"GpumonJobAddGpuSlowdown", "GpumonJobStraggler"}
 
 
-def reasons_for(condition: Condition, others: Collection[Condition]) -> list[Condition]:
-    """Return the alerts that are the reason for this one."""
-    return [other for other in others if other.key != condition.key and _explains(other, condition)]
+def is_muted(condition: Condition, holding: Collection[Condition]) -> bool:
+    """Return whether another alert that holds is the reason for this one."""
+    return any(other.key != condition.key and _explains(other, condition) for other in holding)
 
 
 def _explains(reason: Condition, result: Condition) -> bool:
@@ -37,7 +37,7 @@ def _explains(reason: Condition, result: Condition) -> bool:
     if not reason.uuid or reason.uuid != result.uuid:
         return False
     if reason.alert == "GpumonGpuLost":
-        return result.alert in _CARD_ALERTS
+        return result.alert in CARD_ALERTS
     straggles = result.alert == "GpumonJobStraggler" and result.audience == "operator"
     return reason.alert in _CARD_FAULTS and straggles
 

@@ -14,12 +14,13 @@ from gpumon.notify.courier import Courier
 from gpumon.notify.holding import Holding, observe, restored
 from gpumon.notify.job_conditions import job_conditions
 from gpumon.notify.message import compose
-from gpumon.notify.muting import reasons_for
+from gpumon.notify.muting import CARD_ALERTS, is_muted
 from gpumon.notify.node_conditions import node_conditions
 from gpumon.notify.outbox import Kept, Told, Waiting
 from gpumon.notify.target import Target, targets_of
 
 GROUP_WAIT_S = 30.0  # alerts of one job that begin together are one message
+_LOST = "GpumonGpuLost"
 LONGEST_SPAN_S = 10.0  # a longer gap between ticks is time in which nothing was seen
 
 
@@ -75,20 +76,27 @@ class Notifier:
 
     def _untold(self) -> list[Condition]:
         """Return what must be told now: it lasts, nothing that holds is its reason, and its owner does not know."""
-        every = self._holding.values()
-        firing = [held.condition for held in every if held.firing]
+        self._spare()
+        candidates = [
+            held.condition
+            for key, held in self._holding.items()
+            if held.lasts and key not in self._spared and self._is_due(held.condition)
+        ]
+        if not candidates:
+            return []
         # A card that does not answer is not sure to be lost yet, but what else is wrong with it can wait until it is.
-        silent = [held.condition for held in every if held.condition.alert == "GpumonGpuLost" and not held.firing]
-        self._spared &= _keys(firing)
-        untold = []
-        for held in every:
-            condition = held.condition
-            reasons = reasons_for(condition, firing + silent) if held.firing else []
-            if any(reason.alert == "GpumonGpuLost" and reason not in silent for reason in reasons):
-                self._spared |= {condition.key}
-            if held.lasts and not reasons and condition.key not in self._spared and self._is_due(condition):
-                untold.append(condition)
-        return untold
+        holds = [held.condition for held in self._holding.values() if held.firing or held.condition.alert == _LOST]
+        return [condition for condition in candidates if not is_muted(condition, holds)]
+
+    def _spare(self) -> None:
+        """Remember what came with the loss of a card, for as long as it lasts."""
+        lost = {held.condition.uuid for held in self._holding.values() if held.firing and held.condition.alert == _LOST}
+        self._spared = frozenset(
+            key
+            for key, held in self._holding.items()
+            if held.firing
+            and (key in self._spared or (held.condition.uuid in lost and held.condition.alert in CARD_ALERTS))
+        )
 
     def _is_due(self, condition: Condition) -> bool:
         told = self._told.get(condition.key)

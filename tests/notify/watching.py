@@ -45,10 +45,14 @@ class Watch:
         """Let time pass over a node in one state, sending what is due."""
         shown = view if change is None else change(view)
         for _ in range(round(minutes * 60 / TICK_S)):
-            self.seconds += TICK_S
-            self.notifier.observe(at(shown, self.seconds))
-            while self.courier.send_next():
-                pass
+            self.tick(at(shown, self.seconds + TICK_S))
+
+    def tick(self, view: NodeView) -> None:
+        """Take one state of a node, at its own time, and send what is due."""
+        self.seconds = view.wall_s - views.WALL_S
+        self.notifier.observe(view)
+        while self.courier.send_next():
+            pass
 
     def told(self) -> list[tuple[str, str]]:
         """Return (owner, status) of every message so far."""
