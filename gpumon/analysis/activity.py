@@ -100,7 +100,7 @@ def _around(level: float, spread: float) -> tuple[float, float]:
     return level * (1.0 - spread), level * (1.0 + spread)
 
 
-def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, falls: bool) -> LevelRange:
+def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, falls: bool, held: bool) -> LevelRange:
     """Return the intervals of the card's power levels for this window, watts.
 
     Args:
@@ -108,6 +108,7 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, fall
         humps: two_levels of the window's power.
         gap: share of the window without a kernel.
         falls: power was seen to fall while the link is busy.
+        held: heat or a limit holds the card: what it draws at work now is less than what was learned.
     """
     low, high = humps.low_quarter, humps.high_quarter
     # Without a limit the card's own highest stands for about four fifths of it.
@@ -129,7 +130,7 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, fall
     elif not math.isnan(levels.waiting):
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
     seen_computing = apart and high >= computing[0]
-    if seen_computing:
+    if seen_computing or held:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
         computing = (max(0.85 * levels.computing, high), max(1.05 * levels.computing, high * 1.02))

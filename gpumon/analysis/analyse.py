@@ -15,7 +15,7 @@ from gpumon.model.samples import Tick
 from gpumon.model.settings import Settings
 from gpumon.model.view import LinkView
 
-LINK_TURNS = 2  # ticks between two renewals of one link's gauges
+LINK_TURNS = 3  # ticks between two renewals of one link's gauges
 MOST_GAP = 0.05  # of a window that teaches levels: more time without a kernel is a third level between
 FORGET_CARD_S = 3600.0  # a card that is gone for an hour (handed to a VM, replaced) leaves the memory
 

@@ -24,6 +24,8 @@ PLATEAU_SHARE = (0.30, 0.92)
 QUIET_SHARE = 0.002  # of the ceiling: below this a link carries only commands and doorbells
 SMALL_BYTES_PER_SECOND = 10e6
 QUIET_LEVEL = 0.4  # the lower hump of slots must be below this share of the upper one
+HOLDING = ("sw_thermal", "hw_thermal", "hw_power_brake")
+HELD_SHARE = 0.3  # of the window
 FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
 FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
 
@@ -213,7 +215,9 @@ def card_evidence(
     falls = test.valid and test.watts_quiet - test.watts_busy >= FALL_SHARE * max(humps.high_quarter, 1.0)
     level_range = None
     if watts.size:
-        level_range = power_ranges(levels, limit, humps, gap=0.0 if math.isnan(gap) else gap, falls=falls)
+        held = max((throttled.get(reason, 0.0) for reason in HOLDING), default=0.0) >= HELD_SHARE
+        known_gap = 0.0 if math.isnan(gap) else gap
+        level_range = power_ranges(levels, limit, humps, gap=known_gap, falls=falls, held=held)
     usable = card.nvlink.bytes_per_second_per_direction
     return CardEvidence(
         uuid=card.identity.uuid,

@@ -36,9 +36,9 @@ from gpumon.model.samples import Floats, Tick
 from gpumon.model.verdict import JobClass, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
-ROUND = 3  # ticks in which each card of a job is looked at once and the job is judged once
-LOOKS_PER_TICK = 10  # cards; with a hundred jobs a round takes longer and a tick does not
-PERIOD_ROUNDS = 4  # between two looks at one signal of a job's period: 12 s
+ROUND = 4  # ticks in which each card of a job is looked at once and the job is judged once
+LOOKS_PER_TICK = 8  # cards; with a hundred jobs a round takes longer and a tick does not
+PERIOD_ROUNDS = 9  # between two looks at one signal of a job's period: 36 s, a look every 12 s
 PERIOD_SIGNALS = ("power", "link", "utilization")
 UTILIZATION_REFRESH_S = 1 / 6  # at best; up to 1 s on some products (nvml.h)
 SLOW_PACE_S = 2.5  # logs bring a tick in 5 to 30 s: each of them is a round of its own
@@ -122,9 +122,9 @@ def _looks(
 
 
 def _signal_of(number: int, every: int) -> str | None:
-    """Return which signal's period is looked at in a tick: one a round, never in the tick of the judgement."""
-    place, rest = divmod(number % every, every // PERIOD_ROUNDS)
-    return PERIOD_SIGNALS[place] if rest == 0 and place < len(PERIOD_SIGNALS) else None
+    """Return which signal's period is looked at in a tick: never in the tick of the judgement."""
+    place, rest = divmod(number % every, every // len(PERIOD_SIGNALS))
+    return PERIOD_SIGNALS[place] if rest == 0 else None
 
 
 def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str, now_s: float) -> PeriodPast:

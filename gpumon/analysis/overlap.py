@@ -12,7 +12,7 @@ give the wrong sign. Where it is not valid nothing is said.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,12 +21,14 @@ from gpumon.analysis.windows import RX, SLOT_POWER, T0, T1, TX
 from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
 
-LAGS_S = np.linspace(-0.1, 0.6, 15)  # the sensor's delay after the link; rings are stamped late, filters lag
+NEARLY_AS_GOOD = 0.9
+USUAL_LAG_S = 0.08  # a sample's age in the ring and the filter before it
+LAGS_S = np.linspace(-0.06, 0.6, 12)  # the sensor's delay after the link; rings are stamped late, filters lag
 FEWEST_SLOTS = 24
 SLOTS_HUMPED = 0.78  # a little less than for levels: slots at the edges of a burst lie between
 QUIET_SHARE = 0.4  # the quiet level must be below this share of the busy one
 SENSOR_S = 0.1  # what the fastest power readings smooth over (100 ms refresh of the energy counter, ring filters)
-MOST_MOMENTS = 160  # of each third
+MOST_MOMENTS = 96  # of each third
 FAST = frozenset({PowerKind.RING, PowerKind.INSTANT})
 
 
@@ -102,24 +104,30 @@ def compare(slots: Floats, power: Floats, kind: PowerKind) -> Overlap:
     with_own = float((~np.isnan(own)).mean()) > 0.8
     if not with_own and (power.shape[1] < FEWEST_SLOTS or kind not in FAST):
         return Overlap(slots=int(rate.size))
-    order = np.argsort(rate, kind="stable")
-    third = rate.size // 3
-    # A few hundred moments tell as much as a few thousand and cost less.
-    step = max(1, third // MOST_MOMENTS)
-    quiet_s, busy_s = middle_s[order[:third:step]], middle_s[order[-third::step]]
     stamps, watts = (slots[T1][seen], own) if with_own else (power[0], power[1])
     if with_own:
         present = ~np.isnan(watts)
         stamps, watts = stamps[present], watts[present]
-    return replace(_at_best_lag(quiet_s, busy_s, stamps, watts), slots=int(rate.size))
+    lag_s = _lag(middle_s, rate, stamps, watts)
+    order = np.argsort(rate, kind="stable")
+    third = rate.size // 3
+    # A few hundred moments tell as much as a few thousand and cost less.
+    step = max(1, third // MOST_MOMENTS)
+    at_busy = np.interp(middle_s[order[-third::step]] + lag_s, stamps, watts)
+    at_quiet = np.interp(middle_s[order[:third:step]] + lag_s, stamps, watts)
+    error = math.sqrt(float(at_busy.var() + at_quiet.var()) / at_busy.size)
+    return Overlap(True, float(at_busy.mean()), float(at_quiet.mean()), error, lag_s, int(rate.size))
 
 
-def _at_best_lag(quiet_s: Floats, busy_s: Floats, stamps: Floats, watts: Floats) -> Overlap:
-    """Return the comparison at the lag where the power of the two thirds differs most."""
-    moments = np.concatenate((busy_s, quiet_s))
-    paired = np.interp(moments + LAGS_S[:, np.newaxis], stamps, watts)  # shape (lags, moments)
-    at_busy, at_quiet = paired[:, : busy_s.size], paired[:, busy_s.size :]
-    difference = at_quiet.mean(axis=1) - at_busy.mean(axis=1)
-    best = int(np.abs(difference).argmax())
-    error = math.sqrt(float(at_busy[best].var() + at_quiet[best].var()) / busy_s.size)
-    return Overlap(True, float(at_busy[best].mean()), float(at_quiet[best].mean()), error, float(LAGS_S[best]))
+def _lag(middle_s: Floats, rate: Floats, stamps: Floats, watts: Floats) -> float:
+    """Return the delay at which power follows the link's rate best, either way; the usual one where several do.
+
+    In a periodic job half a step of delay turns the sign round. With unequal phases the right delay fits better than
+    that; with equal ones both fit, and the delay nearest to what sensors have is taken.
+    """
+    some = slice(None, None, max(1, rate.size // (2 * MOST_MOMENTS)))
+    centred = rate[some] - float(rate[some].mean())
+    paired = np.interp(middle_s[some] + LAGS_S[:, np.newaxis], stamps, watts)  # shape (lags, moments)
+    fit = np.abs((paired - paired.mean(axis=1)[:, np.newaxis]) @ centred)
+    good = fit >= NEARLY_AS_GOOD * float(fit.max())
+    return float(LAGS_S[np.where(good, np.abs(LAGS_S - USUAL_LAG_S), np.inf).argmin()])

@@ -24,7 +24,7 @@ SLOW_S = 20.0  # running mean that is removed: checkpoint cycles and slower
 FEWEST_CYCLES = 6  # in the window
 SLOWEST = 3  # cycles in the window: below, the filter makes its own peaks
 FEWEST_POINTS = 60
-PEAKS = 8  # tallest, that are tried as the base or one of its first multiples
+PEAKS = 6  # tallest, that are tried as the base or one of its first multiples
 DIVISORS = (1, 2, 3, 4)
 OF_TALLEST = 0.15  # of the tallest peak's power: weaker ones are beats of the sensor's own refresh
 TOOTH = 2  # bins either side of a multiple: the width of a Hann window's peak
@@ -113,7 +113,8 @@ def _winner(grid: _Grid, shortest_s: float) -> float:
     tops = np.flatnonzero((inner > 0) & (inner >= above[:-2]) & (inner > above[2:])) + 1
     tops = tops[np.argsort(above[tops])[-PEAKS:]]
     bases = [_peak_place(spectrum, int(top)) / divisor for top in tops for divisor in DIVISORS]
-    tried = [(base, _explained(above, base)) for base in bases if base >= SLOWEST and _appears(above, base)]
+    summed = np.concatenate(([0.0], above.cumsum()))
+    tried = [(base, _explained(summed, base)) for base in bases if base >= SLOWEST and _appears(above, base)]
     most = max((share for _, share in tried), default=0.0)
     if most < EXPLAINED:
         return math.nan
@@ -141,12 +142,16 @@ def _appears(above: Floats, base: float) -> bool:
     return bool((above[max(0, place - 1) : place + 2] > 0.0).any())
 
 
-def _explained(above: Floats, base: float) -> float:
-    """Return the share of the standing-out power on a base's multiples, less what so many teeth catch by chance."""
-    teeth = np.rint(base * np.arange(1, int((above.size - TOOTH - 1) / base) + 1)).astype(np.intp)
-    summed = np.cumsum(np.concatenate(([0.0], above)))
+def _explained(summed: Floats, base: float) -> float:
+    """Return the share of the standing-out power on a base's multiples, less what so many teeth catch by chance.
+
+    Args:
+        summed: the standing-out power up to each bin, one longer than the spectrum.
+    """
+    bins = summed.size - 1
+    teeth = np.rint(base * np.arange(1, int((bins - TOOTH - 1) / base) + 1)).astype(np.intp)
     caught = float((summed[teeth + TOOTH + 1] - summed[teeth - TOOTH]).sum()) / float(summed[-1])
-    chance = min(1.0, (2 * TOOTH + 1) * teeth.size / above.size)
+    chance = min(1.0, (2 * TOOTH + 1) * teeth.size / bins)
     return float((caught - chance) / max(1.0 - chance, 1e-6))
 
 

@@ -21,7 +21,7 @@ from gpumon.analysis.overlap import FAST
 from gpumon.analysis.waiting import Waiting
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
-from gpumon.model.verdict import TimeSplit
+from gpumon.model.verdict import TIME_STATES, TimeSplit
 
 POINTS = 64
 UNKNOWNS = 7
@@ -33,6 +33,8 @@ EDGE_WIDTH = 0.06
 # A server mixes decode, bound by memory, with prompts, whose matmuls are large: there the activity is a mix.
 MEMORY_BOUND = (0.80, 0.90)
 NOT_BOUND = (0.20, 0.45)
+MOST_ACTIVITY = 0.92  # of a copy kernel
+TRANSFER_ACTIVITY = 0.05  # of a card that only exchanges (recorded 4 % in a hanging collective, 8 to 10 % in prefill)
 # DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.15 to 0.45.
 DRAM_EDGE = (0.45, 0.62)
 DRAM_BOUND = (0.60, 0.85)
@@ -45,6 +47,12 @@ SOMETIMES = 0.15  # of the time at the upper level: then that is what work draws
 BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
 # Groups as CONTRACT compares them.
 GROUPS = ("compute", "communication", "memory", "host")
+GROUP_ROWS = tuple(
+    [TIME_STATES.index(state) for state in states]
+    for states in (("compute", "overlap"), ("communication", "peer_wait"), ("memory",), ("host_wait",))
+)
+Z_90 = 1.64  # two-sided 90 % of a normal distribution
+MOST_UNCERTAIN = 0.15  # CONTRACT: else the split is absent as a whole
 
 
 def _points() -> Floats:
@@ -65,6 +73,8 @@ class Split:
     """Shares at every point, shape (POINTS,), mean over the job's cards; and what they say together."""
 
     shares: dict[str, Floats]
+    means: dict[str, float]
+    spreads: dict[str, float]  # standard deviations over the points
     votes: dict[str, float]  # group -> share of points in which it leads
     lead: float  # mean share of the first group over that of the second
     first: str  # the leading group
@@ -73,7 +83,7 @@ class Split:
 
     def mean(self, state: str) -> float:
         """Return the mean share of a state."""
-        return float(self.shares[state].mean())
+        return self.means[state]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +208,9 @@ def _of_card(
     activity = card.memory_controller if math.isnan(card.dram_active) else card.dram_active
     if not math.isnan(activity):
         signals.add("memory")
-        # Memory is read and written by real work; a waiting kernel leaves it alone, a transfer nearly so.
-        work = np.maximum(work, np.minimum(resident, max(0.0, activity - 0.1)))
+        # Memory is read and written by real work; a waiting kernel leaves it alone, a transfer nearly so, and no kernel
+        # keeps it busier than a copy.
+        work = np.maximum(work, np.minimum(resident, max(0.0, activity - TRANSFER_ACTIVITY) / MOST_ACTIVITY))
     busy, busy_known = _busy(card)
     if busy_known:
         signals.add("link")
@@ -288,31 +299,28 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     if not cards:
         return None
     can_wait = _can_wait(cards, shape)
-    totals: dict[str, Floats] = {}
+    totals = np.zeros((len(TIME_STATES), POINTS))
     signals: set[str] = set()
     for card in cards:
         shares, used = _of_card(card, waiting, can_wait, shape)
         signals |= used
-        for state, share in shares.items():
-            totals[state] = totals.get(state, np.zeros(POINTS)) + share / len(cards)
-    groups = np.stack(
-        (
-            totals["compute"] + totals["overlap"],
-            totals["communication"] + totals["peer_wait"],
-            totals["memory"],
-            totals["host_wait"],
-        )
-    )
-    means = groups.mean(axis=1)
-    order = np.argsort(means)
+        for number, state in enumerate(TIME_STATES):
+            totals[number] += shares[state]
+    totals /= len(cards)
+    means = totals.mean(axis=1)
+    deviations = np.sqrt(np.maximum(0.0, (totals * totals).mean(axis=1) - means * means))
+    groups = np.stack([totals[rows].sum(axis=0) for rows in GROUP_ROWS])
+    group_means = groups.mean(axis=1)
+    order = np.argsort(group_means)
     first, second = int(order[-1]), int(order[-2])
     leads = groups[first] - np.delete(groups, first, axis=0).max(axis=0)
-    winners = groups.argmax(axis=0)
-    votes = {name: float((winners == number).mean()) for number, name in enumerate(GROUPS)}
+    won = np.bincount(groups.argmax(axis=0), minlength=len(GROUPS)) / POINTS
     return Split(
-        shares=totals,
-        votes=votes,
-        lead=float(means[first] - means[second]),
+        shares=dict(zip(TIME_STATES, totals, strict=True)),
+        means=dict(zip(TIME_STATES, means.tolist(), strict=True)),
+        spreads=dict(zip(TIME_STATES, deviations.tolist(), strict=True)),
+        votes=dict(zip(GROUPS, won.tolist(), strict=True)),
+        lead=float(group_means[first] - group_means[second]),
         first=GROUPS[first],
         spread=float(leads.std()),
         signals=frozenset(signals - {"none"}),
@@ -324,11 +332,9 @@ def stated(result: Split, floor: float) -> TimeSplit | None:
 
     `floor` is the least uncertainty the window's length and coverage allow.
     """
-    means = {state: float(np.clip(share.mean(), 0.0, 1.0)) for state, share in result.shares.items()}
+    means = {state: min(1.0, max(0.0, mean)) for state, mean in result.means.items()}
     total = sum(means.values())
-    if total <= 0.0:
-        return None
-    uncertainty = max(floor, 1.64 * max(float(share.std()) for share in result.shares.values()))
-    if uncertainty > 0.15:
+    uncertainty = max(floor, Z_90 * max(result.spreads.values()))
+    if total <= 0.0 or uncertainty > MOST_UNCERTAIN:
         return None
     return TimeSplit(**{state: share / total for state, share in means.items()}, uncertainty=uncertainty)

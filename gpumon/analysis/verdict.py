@@ -78,6 +78,12 @@ def _class_of(case: Case, result: Split, answers: list[Suspicion]) -> JobClass:
     return CLASS_OF_GROUP[result.first]
 
 
+def _host_is_seen(case: Case, answers: list[Suspicion]) -> bool:
+    """Return True where more than gaps speaks for the host: its figures, cards that wait for one, or moved weights."""
+    told = not math.isnan(case.host("gpu_process_cpus"))
+    return told or case.waiting.by_host or any(answer.detail == "offload" for answer in answers)
+
+
 def judge(case: Case) -> Judgement:
     """Return the judgement of one window; unknown where the evidence does not carry one."""
     answers: list[Suspicion] = [answer for answer in (cause(case) for cause in CAUSES) if answer is not None]
@@ -97,6 +103,8 @@ def judge(case: Case) -> Judgement:
     host_path = next((answer for answer in answers if answer.detail == "host_path" and answer.weight >= 0.5), None)
     if job_class is JobClass.HOST and host_path is not None:
         job_class = JobClass.COMMUNICATION
+    if job_class is JobClass.HOST and not _host_is_seen(case, answers):
+        return Judgement(evidence=("no kernel runs for much of the time; nothing shows whether the host works",))
     confidence = _confidence(case, result)
     mine = [answer for answer in answers if answer.job_class is job_class]
     best = max(mine, key=lambda answer: answer.weight, default=None)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpumon.analysis import gaps
 from gpumon.analysis.activity import GPM_COMPUTE, GPM_WAIT
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.job import Job
@@ -108,7 +109,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
     held = _held_by_host(up, work)
     if held is not None:
         return held
-    if _in_turn(up, job):
+    if _in_turn(up, job) and not gaps.host_works(host, len(job.processes)):
         return Waiting(in_turn=True, work=work)
     slow = None if _staged(job) else _slower(up, work) or _narrower(up, work)
     if slow is not None:
@@ -121,10 +122,10 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
 def _in_rotation(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float]) -> bool:
     """Return True where now this card, now that one is late because its batch is: gaps here and there, loaders busy,
     and the others wait with quiet links meanwhile."""
-    gaps = [card.gap for card in cards if not math.isnan(card.gap)]
+    known = [card.gap for card in cards if not math.isnan(card.gap)]
     loaders = host.get("relatives_cpus", math.nan) >= LOADERS_CPUS
     reads = host.get("read_bytes_per_second", math.nan) >= LOADER_READS
-    if len(gaps) < len(cards) or max(gaps) < ROTATING_GAP or not (loaders or reads):
+    if len(known) < len(cards) or max(known) < ROTATING_GAP or not (loaders or reads):
         return False
     waits = [
         1.0 - card.gap - work[card.uuid] - sum(card.pcie.busy) / 2
@@ -199,19 +200,19 @@ def _narrower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting |
 
 
 def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting | None:
-    gaps = {card.uuid: card.gap for card in cards if not math.isnan(card.gap)}
-    if len(gaps) < 2:
+    late = {card.uuid: card.gap for card in cards if not math.isnan(card.gap)}
+    if len(late) < 2:
         return None
-    worst = max(gaps, key=lambda uuid: gaps[uuid])
-    others = [uuid for uuid in gaps if uuid != worst]
-    usual = _median([gaps[uuid] for uuid in others])
-    if gaps[worst] - usual < HOST_GAP:
+    worst = max(late, key=lambda uuid: late[uuid])
+    others = [uuid for uuid in late if uuid != worst]
+    usual = _median([late[uuid] for uuid in others])
+    if late[worst] - usual < HOST_GAP:
         return None
-    waits = [1.0 - gaps[uuid] - work[uuid] for uuid in others if not math.isnan(work[uuid])]
+    waits = [1.0 - late[uuid] - work[uuid] for uuid in others if not math.isnan(work[uuid])]
     if not waits or _median(waits) < OTHERS_WAITING:
         return None
-    culprits = frozenset(uuid for uuid in gaps if gaps[uuid] - usual >= 0.75 * (gaps[worst] - usual))
-    if 2 * len(culprits) > len(gaps):
+    culprits = frozenset(uuid for uuid in late if late[uuid] - usual >= 0.75 * (late[worst] - usual))
+    if 2 * len(culprits) > len(late):
         return None
-    cost = min(gaps[worst] - usual, _median(waits))
+    cost = min(late[worst] - usual, _median(waits))
     return Waiting(culprits, by_host=True, cost_ratio=cost, gap_follows=1.0, work=work)

@@ -28,7 +28,7 @@ def judge(case: Case) -> Suspicion | None:
     waits = case.host("io_wait_ratio")
     sentences = [f"no kernel runs {percent(gap)} of the time"]
     weight = 0.4
-    if case.waiting.by_host and not case.host("write_bytes_per_second") >= READS:
+    if case.waiting.by_host and case.host("write_bytes_per_second") < READS:
         weight += 0.2
         sentences.append("one rank is late and the others wait for it; nothing is written meanwhile")
     if loaders >= LOADERS_CPUS:

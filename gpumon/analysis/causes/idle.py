@@ -18,6 +18,7 @@ from gpumon.model.verdict import JobClass
 
 QUIET_UTILIZATION = 0.05  # mean of a window that may begin with the last kernels
 LATE_UTILIZATION = 0.005  # of its second half
+MOSTLY = 0.85  # of the window without a kernel, where nothing is known of the host
 SHORTEST_S = 15.0  # without host figures a shorter gap may still be a step
 
 
@@ -36,6 +37,14 @@ def works_on_host(case: Case) -> bool:
     return host_works(case.evidence.host, len(case.job.processes))
 
 
+def _mostly_without(case: Case) -> bool:
+    """Return True where kernels are a rare thing on every card and the links are quiet: a burst now and then."""
+    rare = all(card.gap >= MOSTLY for card in case.cards)
+    return (
+        rare and case.evidence.seconds >= SHORTEST_S and all(card.pcie.quiet for card in case.cards if card.pcie.known)
+    )
+
+
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where the job's cards have nothing to do for most of their time."""
     if not case.cards:
@@ -52,6 +61,8 @@ def judge(case: Case) -> Suspicion | None:
         confidence = 0.95 if told else 0.85
     elif idle_share >= DOUBTFUL:
         confidence = confidence_of(idle_share)
+    elif not told and not case.waiting.culprits and _mostly_without(case):
+        confidence = 0.7
     else:
         return None
     seconds = f"{case.evidence.seconds:.0f} s"
