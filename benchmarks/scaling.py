@@ -70,6 +70,11 @@ class Tally:
         missed = sum(one.slower and not (one.said and one.said.slowdown) for one in self.outcomes)
         return right, len(alarms) - right, missed
 
+    def healthy(self) -> tuple[int, int]:
+        """Return how many runs no smaller count beats, and how many of them were called a slowdown."""
+        sound = [one for one in self.outcomes if not one.slower_at_all]
+        return len(sound), sum(one.said is not None and one.said.slowdown for one in sound)
+
     def recommended(self) -> tuple[int, int, int]:
         """Return how many recommendations were right, how many were slower than the present, and all of them."""
         judged = list(self.said())
@@ -144,6 +149,8 @@ def report(tally: Tally) -> str:
     lines.append(
         f"slowdown: precision {precision:.3f}, recall {recall:.3f} ({right} right, {wrong} wrong, {missed} missed)"
     )
+    sound, alarms = tally.healthy()
+    lines.append(f"healthy runs: {sound}, called a slowdown: {alarms}")
     good, slower, count = tally.recommended()
     lines.append(f"recommended count: right in {good / max(count, 1):.3f} of {count}, slower than the present {slower}")
     return "\n".join(lines)

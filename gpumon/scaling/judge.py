@@ -22,7 +22,8 @@ ENOUGH = 0.95  # of the best throughput: a count that reaches this is as good
 # Two runs of one workload, the smaller at least this much faster beyond what both vary by: cards made it slower.
 CLEARLY_FASTER = 0.03
 SIGMAS = 1.5
-MODEL_MARGIN = 1.5  # over break-even, where only the model says so
+# Over break-even, where only the model says so; and still over it at the low end of what was seen.
+MODEL_MARGIN, SURE_MARGIN = 1.5, 1.2
 # Weights and caches must fit with this much of a card's memory left.
 FITS = 0.95
 REPLICATED = frozenset({"ddp", "dataparallel", "gloo"})
@@ -49,7 +50,6 @@ class Option:
     ratio: float
     low: float
     evidence: str
-    seen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _options(question: Question, one: Seen) -> tuple[Option, ...]:
     and every count that was seen and that this node has.
     """
     run, node = question.run, question.node
-    options = {run.count: Option(run.count, 1.0, 1.0, one.evidence, True)}
+    options = {run.count: Option(run.count, 1.0, 1.0, one.evidence)}
     count = 1
     while count < run.count:
         said = _predicted(question, count, one)
@@ -164,14 +164,14 @@ def _options(question: Question, one: Seen) -> tuple[Option, ...]:
         count *= 2
     for count, before in question.seen.items():
         if count <= len(node.indices):
-            low = before.ratio * (1.0 - before.uncertainty)
-            options[count] = Option(count, before.ratio, low, before.evidence, True)
+            low = before.ratio * (1.0 - SIGMAS * before.uncertainty)
+            options[count] = Option(count, before.ratio, low, before.evidence)
     return tuple(options[count] for count in sorted(options))
 
 
 def _predicted(question: Question, count: int, one: Seen) -> Option | None:
     if count == 1:
-        return Option(1, one.ratio, one.ratio * (1.0 - one.uncertainty), one.evidence, False)
+        return Option(1, one.ratio, one.ratio * (1.0 - one.uncertainty), one.evidence)
     run, node, past = question.run, question.node, question.past
     best = cards.best_set(count, _own(run, node), node.topology, past.rates, node.avoid)
     by_index = {index: uuid for uuid, index in node.indices.items()}
@@ -181,7 +181,7 @@ def _predicted(question: Question, count: int, one: Seen) -> Option | None:
     rates = bandwidth.relative(run, uuids, detail=node.detail, topology=node.topology, rates=past.rates)
     known = (one.ratio, one.uncertainty) if 1 in question.seen else None
     said = predict(run, count, question.work, rates=rates, path=question.path, known=known)
-    return None if said is None else Option(count, said.ratio, said.low, MODEL, False)
+    return None if said is None else Option(count, said.ratio, said.low, MODEL)
 
 
 def _own(run: Run, node: Node) -> dict[str, int]:
@@ -198,11 +198,11 @@ def _fits(run: Run, count: int, node: Node) -> bool:
 
 
 def _smallest(options: tuple[Option, ...], present: int) -> Option:
-    """Return the smallest count that reaches 95 % of the best; a predicted one also at the low end of what is known."""
+    """Return the smallest count that reaches 95 % of the best; fewer cards must also be no slower at their low end."""
     best = max(option.ratio for option in options)
     for option in options:
         enough = option.ratio >= ENOUGH * best
-        if enough and (option.seen or option.count >= present or option.low >= ENOUGH):
+        if enough and (option.count >= present or option.low >= ENOUGH):
             return option
     return next(option for option in options if option.count == present)
 
@@ -219,8 +219,8 @@ def _slowdown(question: Question) -> tuple[bool, tuple[str, ...]]:
             )
     if any(count < run.count for count in seen):
         return False, ()  # what was seen goes before what is worked out
-    margin = break_even_margin(run, question.work)
-    if margin >= MODEL_MARGIN and _fits(run, 1, question.node):
+    margin, least = break_even_margin(run, question.work)
+    if margin >= MODEL_MARGIN and least >= SURE_MARGIN and _fits(run, 1, question.node):
         return True, (
             f"the exchange between {run.count} cards takes {margin:.1f} times what it may take for {run.count} cards "
             "to be as fast as one (model)",

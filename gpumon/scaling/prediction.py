@@ -123,14 +123,19 @@ def _shift(run: Run, work: Work, one_card: float) -> float:
     return (1.0 / one_card - seen.host) / run.count - seen.own
 
 
-def break_even_margin(run: Run, work: Work) -> float:
-    """Return by what factor the exchange is longer than where one card alone would be as fast; 0 where unknown.
+def break_even_margin(run: Run, work: Work) -> tuple[float, float]:
+    """Return by what factor the exchange is longer than where one card alone would be as fast: as likely, at least.
 
-    The lower end of the exchange counts. Above 1, one card alone does more than all of them.
+    Above 1, one card alone does more than all of them. (0, 0) where that cannot be known.
     """
     if run.shares is None or run.count < 2 or work is Work.UNKNOWN:
-        return 0.0
-    seen = shifted(run, run.shares, run.shares.width)
+        return 0.0, 0.0
+    likely, least = (_margin(run, run.shares, work, shift) for shift in (0.0, run.shares.width))
+    return likely, least
+
+
+def _margin(run: Run, shares: Shares, work: Work, shift: float) -> float:
+    seen = shifted(run, shares, shift)
     if seen is None:
         return 0.0
     rest = seen.own if work is Work.TOTAL else seen.own + seen.host

@@ -39,9 +39,9 @@ def test_slowdown(tally: Tally) -> None:
 
 def test_no_alarm_on_healthy_runs(tally: Tally) -> None:
     """Of the runs that no smaller count beats, none is called a slowdown."""
-    healthy = [one for one in tally.outcomes if not one.slower_at_all]
-    assert len(healthy) >= 150
-    assert not [one for one in healthy if one.said is not None and one.said.slowdown]
+    runs, alarms = tally.healthy()
+    assert runs >= 150
+    assert alarms == 0
 
 
 def test_recommended_count(tally: Tally) -> None:

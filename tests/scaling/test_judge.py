@@ -118,12 +118,11 @@ def test_a_narrow_margin_of_the_model_is_a_remark(own: float) -> None:
 
 
 def test_what_was_seen_silences_the_model() -> None:
-    """A run on one card that was slower proves that the exchange is not what the shares make of it."""
-    now = at(2, 0.52, 0.30, shares=shares(0.30, 0.70, width=0.15), accumulation=1)
-    said = judge(now, known(at(1, 0.30, 1.0, shares=shares(1.0, width=0.3))), NODE)
+    """One card that reported less proves that the exchange is not what the shares make of it."""
+    now = at(2, 0.52, 0.30, throughput=100.0, unit="samples")
+    said = judge(now, known(at(1, 0.30, 1.0, throughput=60.0, unit="samples")), NODE)
     assert said is not None
-    assert said.efficiency == pytest.approx(0.577, abs=0.01) or said.evidence == "model"
-    assert not said.slowdown
+    assert (said.evidence, said.slowdown) == ("reported", False)
 
 
 def test_a_period_that_is_another_count_of_micro_batches_is_brought_to_one_step() -> None:
@@ -214,8 +213,8 @@ def test_a_pool_says_nothing_about_what_is_needed() -> None:
 
 
 def test_flat_throughput_is_as_good_on_fewer_cards() -> None:
-    """Where two cards did 97 % of what eight do, two are recommended, and it is no alarm."""
-    said = judge(at(8, 1.20, 0.25), known(at(2, 0.31, 0.97)), NODE)
+    """Where two cards did as much as eight do, two are recommended, and it is no alarm."""
+    said = judge(at(8, 1.23, 0.245), known(at(2, 0.31, 0.97)), NODE)
     assert said is not None
     assert (said.recommended_gpus, said.slowdown) == (2, False)
 
