@@ -247,13 +247,14 @@ def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
         return Told()
     part = (cards - 1) / cards
     said = f"all cards move {shape.total / 1e9:.1f} GB/s each way"
-    volume = shape.total * step_s / (sum(shape.memory) / cards)
+    held = sum(shape.memory) / cards
+    volume = shape.total * step_s / held if held > 0.0 else math.nan
     sharded = 6 * part * cards / 16 * WIRE  # 2-byte weights three times over a share of the state
     if shape.power_swing <= STEADY_POWER and not volume > 0.5 * sharded:
         if step_s < SHORTEST_STEP_S:
             return Told()
         return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
-    if math.isnan(step_s) or not shape.same_instant >= AT_ONCE:
+    if math.isnan(volume) or not shape.same_instant >= AT_ONCE:
         return Told()
     said += f", {100 * volume:.0f} % of the memory held in each step of {step_s:.2f} s"
     return _by_volume(shape, step_s, said, volume / (4 * part / 16 * WIRE), volume / sharded)

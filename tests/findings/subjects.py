@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Subject, Sw
 from gpumon.analysis.humps import Humps
 from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.strategy import Seen
-from gpumon.analysis.time_split import GROUPS, POINTS, Split
+from gpumon.analysis.time_split import POINTS, Split
 from gpumon.model.card import Capabilities, Card, CardIdentity, LinkSource, NvLinkFacts, PowerKind
 from gpumon.model.job import Job, JobCard, JobKind, Layout
 from gpumon.model.process import Process
+from gpumon.model.samples import Floats
 from gpumon.model.topology import CardPath, LinkHop, P2p, Topology
 from gpumon.model.verdict import TIME_STATES, JobClass, Verdict
 
@@ -124,19 +125,22 @@ def process(pid: int, **changes: object) -> Process:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSplit:
+    """A time split that is known to a few points: the part of `time_split.Split` that detectors read."""
+
+    shares: dict[str, Floats]
+
+    def mean(self, state: str) -> float:
+        """Return the mean share of a state."""
+        return float(self.shares[state].mean())
+
+
 def split(**shares: float) -> Split:
-    """A time split of the given shares, certain to a few points; what is left is compute."""
-    rest = 1.0 - sum(shares.values())
-    given = {**dict.fromkeys(TIME_STATES, 0.0), "compute": rest, **shares}
+    """A time split of the given shares; what is left is compute."""
+    given = {**dict.fromkeys(TIME_STATES, 0.0), "compute": 1.0 - sum(shares.values()), **shares}
     wander = np.linspace(0.95, 1.05, POINTS)
-    return Split(
-        shares={state: share * wander for state, share in given.items()},
-        votes=dict.fromkeys(GROUPS, 0.0),
-        lead=0.3,
-        first="compute",
-        spread=0.02,
-        signals=frozenset({"power", "link", "utilization"}),
-    )
+    return KnownSplit({state: share * wander for state, share in given.items()})  # type: ignore[return-value]
 
 
 HOST = {

@@ -13,6 +13,7 @@ from gpumon.model.verdict import JobClass
 
 BUSY_LOADER = 0.7  # CPUs a loader process uses when it never waits for the queue
 HALF_CORES = 0.5  # of the CPUs the job may use: then more loaders find room
+LOADING_S = 180.0  # of a job's life: weights are read before the first step, and the window has to forget it
 READS = 5e6  # bytes per second from disk: batches, not logs
 HELD = 0.1  # of the quota's periods
 DISK_WAIT = 0.3  # seconds a second
@@ -26,10 +27,11 @@ INPUT_GAIN = (0.3, 0.95)  # of the wait for input, once enough loaders run
 
 
 def _waits_for_input(subject: Subject) -> bool:
-    """Return True where all cards wait for batches: not for one late rank, nor for an optimizer on the CPUs."""
+    """Return True where all cards wait for batches: not for weights to be loaded, one late rank, or an optimizer."""
     verdict = subject.verdict
     input_bound = verdict.job_class is JobClass.HOST and verdict.detail == "input"
-    return input_bound and not subject.waiting.culprits and subject.strategy.strategy != "offload"
+    loading = subject.serving or subject.age_s < LOADING_S
+    return input_bound and not loading and not subject.waiting.culprits and subject.strategy.strategy != "offload"
 
 
 def _loaders(subject: Subject) -> int:
@@ -146,7 +148,9 @@ def disk_slow(subject: Subject, edge: float) -> Found | None:
     pressure, waits = subject.rate("io_pressure_ratio"), subject.rate("io_wait_ratio")
     if not (pressure >= DISK_WAIT * edge or waits >= DISK_WAIT * edge * max(1, _loaders(subject))):
         return None
-    read = subject.rate("read_bytes_per_second")
+    read, written = subject.rate("read_bytes_per_second"), subject.rate("write_bytes_per_second")
+    if read < READS or written > read:  # a checkpoint makes its writers wait, too
+        return None
     waited = pressure if pressure >= DISK_WAIT * edge else min(1.0, waits)
     return Found(
         (

@@ -94,6 +94,7 @@ class Subject:
     neighbours: tuple[Job, ...] = ()  # other jobs with processes on its cards
     tenants_known: bool = False  # the configuration names tenants
     saves: Saves = field(default_factory=Saves)
+    age_s: float = math.inf  # since its processes started, or since it was first seen where that is not known
     seen_from_start: bool = False  # gpumon was there when it began
     stuck_s: float = math.nan  # how long all its processes on cards have been dead or unkillable; NaN: they are not
 

@@ -194,7 +194,8 @@ def _subject(
     mine = {facts.seen.uuid for facts in cards}
     up = {card_tick.uuid for card_tick in tick.card_ticks if card_tick.up}
     quotas = [table.cgroups[path].cpu_quota_cpus for path in job.cgroups if path in table.cgroups]
-    age_s = tick.mono_s - job.first_seen_s
+    watched_s = tick.mono_s - job.first_seen_s
+    lived_s = tick.wall_s - job.start_wall_s
     return Subject(
         job=job,
         verdict=now.memories[job.gpu_job].verdict,
@@ -219,7 +220,8 @@ def _subject(
         tenants_known=bool(now.settings.tenants.tenants),
         saves=saves,
         stuck_s=tick.mono_s - job.stuck_since_s,
-        seen_from_start=tick.wall_s - age_s - job.start_wall_s <= WATCHED_FROM_START_S,
+        age_s=watched_s if math.isnan(lived_s) else max(watched_s, lived_s),
+        seen_from_start=lived_s - watched_s <= WATCHED_FROM_START_S,
     )
 
 
