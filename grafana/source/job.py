@@ -149,7 +149,7 @@ def _time() -> list[Panel]:
             "Where the time goes",
             Says(
                 "The cards' time, stacked to 100 %. Green and blue at the bottom is work; warm colours above are waiting. "
-                "A gap: it could not be told apart well enough to say.",
+                "A gap: for 5 minutes it could not be told apart well enough to say.",
                 "sending: exchange less or less often. Waiting for a card: find the slow one below. Waiting for the host: "
                 "look at input, checkpoints and offload.",
             ),

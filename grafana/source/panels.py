@@ -78,6 +78,9 @@ _POSSIBLE_COLUMNS = (
     *("severity", "audience", "finding", "advice", "key", "version", "python", "xid"),
 )
 
+# Stacked shares are not stated every minute; a shorter gap says nothing and tears the areas apart.
+_BRIDGED_MS = 300_000
+
 # A link is worth a look from here, and full from there: `pcie_saturated_seconds_total` counts from 0.8.
 FULLNESS = ((0.6, NOTICE), (0.8, BAD))
 # For what should not be there at all.
@@ -200,6 +203,7 @@ def graph(
     )
     if stacked:
         panel.stacking(common.StackingConfig().mode(common_model.StackingMode.NORMAL).group("A"))
+        panel.span_nulls(_BRIDGED_MS)
     if reach is not None:
         panel.axis_soft_max(reach)
     if at_least:

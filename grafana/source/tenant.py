@@ -150,8 +150,8 @@ def _time() -> list[Panel]:
         graph(
             "Where the time goes",
             Says(
-                "Card time of the selected jobs, stacked to 100 %. Green and blue is work; warm colours are waiting. A gap: "
-                "it could not be told apart well enough to say.",
+                "Card time of the selected jobs, stacked to 100 %. Green and blue is work; warm colours are waiting. A gap: for 5 "
+                "minutes it could not be told apart well enough to say.",
                 "choose one job above. Sending: exchange less or less often. Waiting for the host: input, checkpoints, "
                 "offload.",
             ),
