@@ -124,6 +124,8 @@ class ScalingState(msgspec.Struct, frozen=True):
     recommended_gpus: int | None
     recommended_set: tuple[int, ...]
     slowdown: bool
+    uncertainty: float | None  # half-width of the efficiency
+    reasons: tuple[str, ...]  # sentences with numbers, strongest first
 
 
 class IntervalState(msgspec.Struct, frozen=True):
@@ -402,6 +404,8 @@ def _scaling(scaling: Scaling | None) -> ScalingState | None:
         recommended_gpus=scaling.recommended_gpus or None,
         recommended_set=scaling.recommended_set,
         slowdown=scaling.slowdown,
+        uncertainty=None if math.isnan(scaling.uncertainty) else scaling.uncertainty,
+        reasons=scaling.reasons,
     )
 
 

@@ -59,6 +59,8 @@ def test_shape_of_the_contract() -> None:
         "recommended_gpus": 4,
         "recommended_set": [0, 1, 2, 3],
         "slowdown": True,
+        "uncertainty": 0.05,
+        "reasons": [],
     }
     assert {"finding", "severity", "audience", "title", "evidence", "advice"} <= set(job["findings"][0])
     assert "intervals" not in job
