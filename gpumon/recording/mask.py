@@ -91,4 +91,4 @@ def _process(process: Process) -> Process:
     environ: Mapping[str, str] | Fault = process.environ
     if not isinstance(environ, Fault):
         environ = {key: _value(value) for key, value in environ.items() if _SAFE_VARIABLES.fullmatch(key)}
-    return replace(process, cmdline=cmdline, environ=environ, comm=_program(process.comm))
+    return replace(process, cmdline=cmdline, environ=environ, comm=_program(process.comm), folder="")

@@ -68,7 +68,15 @@ def test_a_server_is_named_by_its_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["python -c print(1)", "python -m ipykernel_launcher -f kernel-1.json", "VLLM::Worker_TP0", "python"]
+    "text",
+    [
+        "python -c print(1)",
+        "python * --lr 1",
+        "train.py --data *",
+        "python -m ipykernel_launcher -f kernel-1.json",
+        "VLLM::Worker_TP0",
+        "python",
+    ],
 )
 def test_what_cannot_be_named_has_no_identity(text: str) -> None:
     """Inline code, notebooks and renamed processes are compared with nothing."""
