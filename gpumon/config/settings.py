@@ -111,8 +111,7 @@ SETTINGS: tuple[Setting, ...] = (
         "folder",
         path,
         "",
-        "Where history.sqlite lies. Empty: the service's state directory, /var/lib/gpumon. "
-        "Changes with a restart only.",
+        "Where history.sqlite lies. Empty: the service's state directory, /var/lib/gpumon.",
     ),
     Setting(
         "history",
@@ -183,8 +182,8 @@ SETTINGS: tuple[Setting, ...] = (
 SECTION_HELP: dict[str, str] = {
     "http": "Serving.",
     "sampling": "What the hardware is asked, and how much that may cost.",
-    "history": "What is remembered of earlier runs.",
-    "report": "What jobs may say of their own throughput. Everything here is off until it is switched on.",
+    "history": "What is remembered of earlier runs. Changes take effect with a restart.",
+    "report": "What jobs may say of their own throughput; off until switched on. Changes take effect with a restart.",
     "notify": "Messages without any other service; where to is told by [[notify.target]], at the end of this file.",
     "log": "Logs go to standard error.",
 }
