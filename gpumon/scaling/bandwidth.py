@@ -44,7 +44,7 @@ def observed(uuids: tuple[str, ...], looks: Iterable[CardEvidence], verdict: Ver
 
 
 def _rate(link: LinkEvidence) -> float:
-    if link.same_instant < SAME_INSTANT:
+    if not link.same_instant >= SAME_INSTANT:
         return math.nan
     return link.plateau if link.humped else link.rate
 

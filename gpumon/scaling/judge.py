@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpumon.data.tables import LinkPath
 from gpumon.model.past import Past, Run
@@ -16,6 +16,7 @@ from gpumon.model.verdict import Scaling
 from gpumon.scaling import bandwidth, cards, compare
 from gpumon.scaling.compare import MODEL, Seen
 from gpumon.scaling.prediction import break_even_margin, predict
+from gpumon.scaling.runs import quantile
 from gpumon.scaling.work import Work, of_strategy
 
 ENOUGH = 0.95  # of the best throughput: a count that reaches this is as good
@@ -24,6 +25,7 @@ CLEARLY_FASTER = 0.03
 SIGMAS = 1.5
 # Over break-even, where only the model says so; and still over it at the low end of what was seen.
 MODEL_MARGIN, SURE_MARGIN = 1.5, 1.2
+WIDEST = 0.2  # half-width of an efficiency that is still worth saying
 # Weights and caches must fit with this much of a card's memory left.
 FITS = 0.95
 REPLICATED = frozenset({"ddp", "dataparallel", "gloo"})
@@ -76,9 +78,11 @@ def judge(run: Run, past: Past, node: Node) -> Scaling | None:
     one = _one_card(question)
     if one is None:
         return None
+    efficiency = 1.0 / (run.count * one.ratio)
+    if efficiency * one.uncertainty > WIDEST and not question.seen:
+        return None
     choice = _smallest(_options(question, one), run.count)
     slower, reasons = _slowdown(question)
-    efficiency = 1.0 / (run.count * one.ratio)
     return Scaling(
         efficiency=efficiency,
         evidence=one.evidence,
@@ -111,10 +115,10 @@ def _best(seen: list[Seen]) -> list[Seen]:
 
 
 def _median(seen: list[Seen]) -> Seen:
-    ordered = sorted(seen, key=lambda one: one.ratio)
-    middle = ordered[(len(ordered) - 1) // 2]
-    spread = (ordered[-1].ratio - ordered[0].ratio) / (2.0 * middle.ratio)
-    return replace(middle, uncertainty=math.hypot(middle.uncertainty, spread))
+    ratios = tuple(one.ratio for one in seen)
+    middle = quantile(ratios, 0.5)
+    spread = (quantile(ratios, 0.75) - quantile(ratios, 0.25)) / (2.0 * middle)
+    return Seen(middle, math.hypot(max(one.uncertainty for one in seen), spread), seen[0].evidence)
 
 
 def _one_card(question: Question) -> Seen | None:

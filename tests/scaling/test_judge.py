@@ -293,3 +293,17 @@ def test_efficiency_is_a_number_whatever_the_shares() -> None:
         for width in (0.0, 0.4):
             said = judge(at(8, 1.0, own, shares=shares(own, 1.0 - own, width=width)), Past(), NODE)
             assert said is None or not math.isnan(said.efficiency)
+
+
+def test_one_odd_run_of_many_does_not_hide_a_slowdown() -> None:
+    """Four runs agree, one does not: the quartiles say how much they vary."""
+    steps = (0.5, 0.502, 0.498, 0.501, 0.58)
+    past = known(*(at(4, step_s, 0.3 / step_s, number) for number, step_s in enumerate(steps)))
+    said = judge(at(8, 1.10, 0.27), past, NODE)
+    assert said is not None
+    assert said.slowdown
+
+
+def test_what_is_too_uncertain_is_not_said() -> None:
+    """An efficiency that may be anything between 0.3 and 0.9 is no statement."""
+    assert judge(at(4, 0.5, 0.6, shares=shares(0.6, 0.4, width=0.3)), Past(), NODE) is None
