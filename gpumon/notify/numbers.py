@@ -31,7 +31,7 @@ def _of_job(condition: Condition, job: JobView, language: str) -> list[str]:
     if scaling is not None and 0 < scaling.recommended_gpus < cards and condition.job_class == "communication":
         names = ", ".join(map(str, scaling.recommended_set))
         found.append(
-            f"{scaling.recommended_gpus} cards (GPU {names}) would be as fast."
+            f"{scaling.recommended_gpus} of them (GPU {names}) would be as fast."
             if english
             else f"用 {scaling.recommended_gpus} 张卡（GPU {names}）就一样快。"
         )

@@ -32,7 +32,7 @@ def test_the_cost_is_told_in_numbers(promtool: str, tmp_path: Path) -> None:
     """A slow job's tenant reads what it costs and how many cards would do."""
     alerts = {labels["alertname"]: texts for labels, texts in rendered(promtool, tmp_path, with_numbers=True)}
     bound = alerts["GpumonJobCommunicationBound"]
-    assert "About 41% of each step waits for transfers. 4 cards would be as fast." in bound["description"]
-    assert "每步约有 41% 的时间在等传输。用 4 张卡就一样快。" in bound["description_zh"]
+    assert "About 41 % of each step waits for transfers. 4 of them would be as fast." in bound["description"]
+    assert "每步约有 41 % 的时间在等传输。用 4 张卡就一样快。" in bound["description_zh"]
     assert "It has 8 cards." in alerts["GpumonJobAddGpuSlowdown"]["description"]
     assert "Xid 79" in alerts["GpumonGpuLost"]["description"]

@@ -17,7 +17,8 @@ _MACHINE = f"""\
 _WITH_JOB = ("instance", "gpu_job")
 _ON_JOB = 'instance="{instance}",gpu_job="{gpu_job}"'
 
-_CARDS = asked(f"gpumon_job_gpus{{{_ON_JOB}}}", _WITH_JOB, "%.0f", " It has ", " cards.")
+_PLURAL = "{{ if ne (. | first | value) 1.0 }}s{{ end }}"
+_CARDS = asked(f"gpumon_job_gpus{{{_ON_JOB}}}", _WITH_JOB, "%.0f", " It has ", f" card{_PLURAL}.")
 _CARDS_ZH = asked(f"gpumon_job_gpus{{{_ON_JOB}}}", _WITH_JOB, "%.0f", "它有 ", " 张卡。")
 _ENOUGH = f"gpumon_job_recommended_gpus{{{_ON_JOB}}} < on (instance, gpu_job, tenant) gpumon_job_gpus{{{_ON_JOB}}}"
 _ENOUGH_LABELS = ("instance", "gpu_job", "instance", "gpu_job")
@@ -28,14 +29,14 @@ def _minutes(seconds: float) -> str:
 
 
 def _waiting(states: str, before: str, after: str) -> str:
-    query = f'sum by (gpu_job) (gpumon_job_time_ratio{{{_ON_JOB},state=~"{states}"}})'
-    return asked(query, _WITH_JOB, "humanizePercentage", before, after)
+    query = f'100 * sum by (gpu_job) (gpumon_job_time_ratio{{{_ON_JOB},state=~"{states}"}})'
+    return asked(query, _WITH_JOB, "%.0f %%", before, after)
 
 
 # What a class costs, from the job's own split of its time; nothing where that cannot be stated.
 _COST = {
     "GpumonJobCommunicationBound": _waiting("communication|peer_wait", " About ", " of each step waits for transfers.")
-    + asked(_ENOUGH, _ENOUGH_LABELS, "%.0f", " ", " cards would be as fast."),
+    + asked(_ENOUGH, _ENOUGH_LABELS, "%.0f", " ", " of them would be as fast."),
     "GpumonJobHostBound": _waiting("host_wait", " About ", " of each step waits for the host."),
     "GpumonJobIdleAllocation": "",
     "GpumonJobHung": "",
@@ -164,11 +165,11 @@ def job_rules() -> tuple[Rule, ...]:
             expr=f"max by ({JOB}) (avg_over_time({slowdown}[5m])) > 0.8",
             seen="For ten minutes gpumon has been sure of it."
             + _CARDS
-            + asked(_ENOUGH, _ENOUGH_LABELS, "%.0f", " ", " cards would be as fast.")
+            + asked(_ENOUGH, _ENOUGH_LABELS, "%.0f", " ", " of them would be as fast.")
             + asked(
-                f"max by (gpu_job) (gpumon_job_scaling_efficiency_ratio{{{_ON_JOB}}})",
+                f"100 * max by (gpu_job) (gpumon_job_scaling_efficiency_ratio{{{_ON_JOB}}})",
                 _WITH_JOB,
-                "humanizePercentage",
+                "%.0f %%",
                 " Each card does ",
                 " of what one card alone does.",
             ),
@@ -176,9 +177,9 @@ def job_rules() -> tuple[Rule, ...]:
             + _CARDS_ZH
             + asked(_ENOUGH, _ENOUGH_LABELS, "%.0f", "用 ", " 张卡就一样快。")
             + asked(
-                f"max by (gpu_job) (gpumon_job_scaling_efficiency_ratio{{{_ON_JOB}}})",
+                f"100 * max by (gpu_job) (gpumon_job_scaling_efficiency_ratio{{{_ON_JOB}}})",
                 _WITH_JOB,
-                "humanizePercentage",
+                "%.0f %%",
                 "每张卡只做到单卡的 ",
                 "。",
             ),

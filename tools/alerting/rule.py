@@ -52,15 +52,14 @@ def asked(query: str, labels: tuple[str, ...], form: str, before: str, after: st
 
     Args:
         query: PromQL with {label} for each of the alert's labels that it needs, written as label="{label}".
-        form: humanizePercentage, or a printf verb.
+        form: a printf verb. `before` and `after` may use the result too, as `.`.
     """
     for label in labels:
         query = query.replace(f'"{{{label}}}"', "%q")
     query = query.replace('"', '\\"')
     arguments = " ".join(f"$labels.{label}" for label in labels)
-    shown = "humanizePercentage" if form == "humanizePercentage" else f'printf "{form}"'
     begin = f'{{{{ with printf "{query}" {arguments} | query }}}}'
-    return f"{begin}{before}{{{{ . | first | value | {shown} }}}}{after}{{{{ end }}}}"
+    return f'{begin}{before}{{{{ . | first | value | printf "{form}" }}}}{after}{{{{ end }}}}'
 
 
 def templated(text: str) -> str:
