@@ -16,7 +16,7 @@ import yaml
 
 DATA_SOURCE_UID = "gpumon-prometheus"  # grafana/provisioning/datasources/gpumon.yaml
 _LONGEST_UID = 40
-_QUESTION = re.compile(r"\{\{ with .*?\{\{ end \}\}", re.DOTALL)
+_TEMPLATE = re.compile(r"(\{\{.*?\}\})", re.DOTALL)
 _HEADER = """\
 # Written by `python -m grafana.generate` from deploy/prometheus/gpumon.alerts.yml; a test compares. Either these or the
 # Prometheus alerts, not both: they would tell everybody twice. Checked against Grafana's format, not tried on a server.
@@ -85,7 +85,17 @@ def _is_a_number() -> dict[str, object]:
 
 
 def _text(annotation: str) -> str:
-    return " ".join(_QUESTION.sub("", annotation).replace("$value", "$values.A.Value").split())
+    """Return what stands outside of questions and conditions, which may lie inside each other."""
+    kept, depth = [], 0
+    for part in _TEMPLATE.split(annotation):
+        word = part.removeprefix("{{").split()[0] if part.startswith("{{") else ""
+        if word in {"with", "if"}:
+            depth += 1
+        elif word == "end":
+            depth -= 1
+        elif depth == 0:
+            kept.append(part)
+    return " ".join("".join(kept).replace("$value", "$values.A.Value").split())
 
 
 def _uid(title: str) -> str:

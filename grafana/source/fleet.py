@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.models import dashboard
 
 from grafana.source import lists, palette, queries
+from grafana.source.cells import as_signal, as_unit, linked, of_width
 from grafana.source.page import NODE as NODE_VARIABLE
 from grafana.source.page import TENANT as TENANT_VARIABLE
 from grafana.source.page import page
@@ -14,15 +15,11 @@ from grafana.source.panels import (
     Panel,
     Query,
     Says,
-    as_signal,
-    as_unit,
     bars,
     figure,
     fixed_colours,
     graph,
     heat,
-    linked,
-    of_width,
     rows,
     timeline,
 )

@@ -5,16 +5,11 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 
 from grafana.source import palette, queries
+from grafana.source.cells import as_gauge, as_signal, as_text, as_unit, linked, of_width
 from grafana.source.panels import (
     Column,
     Query,
     Says,
-    as_gauge,
-    as_signal,
-    as_text,
-    as_unit,
-    linked,
-    of_width,
     rows,
 )
 from grafana.source.units import unit_of

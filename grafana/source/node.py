@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.models import dashboard
 
 from grafana.source import lists, palette, queries
+from grafana.source.cells import as_gauge, as_unit, as_word, of_width
 from grafana.source.page import GPU as GPU_VARIABLE
 from grafana.source.page import NODE as NODE_VARIABLE
 from grafana.source.page import TENANT as TENANT_VARIABLE
@@ -16,12 +17,8 @@ from grafana.source.panels import (
     Panel,
     Query,
     Says,
-    as_gauge,
-    as_unit,
-    as_word,
     figure,
     graph,
-    of_width,
     rows,
     timeline,
 )

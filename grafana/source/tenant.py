@@ -11,6 +11,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.models import dashboard
 
 from grafana.source import lists, palette, queries
+from grafana.source.cells import as_signal, as_unit, of_width
 from grafana.source.page import JOBS_OF_TENANT, TENANT_ALONE, page
 from grafana.source.panels import (
     BAD_FROM_ONE,
@@ -18,13 +19,10 @@ from grafana.source.panels import (
     Panel,
     Query,
     Says,
-    as_signal,
-    as_unit,
     figure,
     fixed_colours,
     graph,
     lines,
-    of_width,
     rows,
     timeline,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -26,6 +27,7 @@ RULE_KEYS = {
 DURATION = re.compile(r"\d+[smh]")
 
 
+@functools.cache
 def provisioned() -> list[dict[str, Any]]:
     """Return the rules as Grafana sees them after it has filled in `$`."""
     text = (FOLDER / "alerting" / "gpumon.yaml").read_text("utf-8")
@@ -38,6 +40,7 @@ def provisioned() -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
+@functools.cache
 def prometheus() -> list[dict[str, Any]]:
     groups = yaml.safe_load((RULES / "gpumon.alerts.yml").read_text("utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
