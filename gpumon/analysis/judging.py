@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpumon.analysis import (
+    advice,
     changes,
     evidence,
     gaps,
@@ -200,6 +201,7 @@ def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
 
 
 def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:
+    said, said_zh = advice.for_verdict(standing.job_class, standing.detail)
     return Verdict(
         job_class=standing.job_class,
         detail=standing.detail,
@@ -209,6 +211,8 @@ def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:
         evidence=standing.evidence,
         against=standing.against,
         step_seconds=case.step_s,
+        advice=said,
+        advice_zh=said_zh,
         window_s=case.evidence.seconds,
     )
 

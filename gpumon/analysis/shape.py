@@ -39,6 +39,7 @@ class Shape:
     quiet_run_s: float = math.nan  # a stretch without traffic that comes again and again: one of the longest tenth
     slot_s: float = math.nan  # how finely that was seen
     power_swing: float = math.nan  # between the quarters of the power samples, over the limit; NaN if averaged
+    power_spread: float = math.nan  # standard deviation of the power samples over their mean; NaN if averaged
     busy: tuple[float, ...] = ()  # share of time with a kernel
     memory: tuple[float, ...] = ()  # device memory in use, bytes
     computes: bool = False  # every card reads its memory or draws power as work does and waiting does not
@@ -75,10 +76,11 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: 
     known = known and (not nvlinked or all(card.nvlink is not None and card.nvlink.known for card in cards))
     rates = tuple(math.nan if link is None else link.rate for link in links)
     quiet_run_s, slot_s = _quiet_run(seen, slots)
+    spreads = [card.power.spread / card.power_mean for card in cards if _follows(card) and card.power_mean > 0.0]
     swings = [
         (card.power.high_quarter - card.power.low_quarter) / card.power_limit
         for card in cards
-        if card.power_kind in FAST_POWER and card.power_limit > 0.0
+        if _follows(card) and card.power_limit > 0.0
     ]
     return Shape(
         known=known,
@@ -90,10 +92,15 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: 
         quiet_run_s=quiet_run_s,
         slot_s=slot_s,
         power_swing=_mean(swings),
+        power_spread=_mean(spreads),
         busy=tuple(1.0 - card.gap for card in cards),
         memory=tuple(card.memory_used for card in cards),
         computes=bool(cards) and all(_computes(card) for card in cards),
     )
+
+
+def _follows(card: CardEvidence) -> bool:
+    return card.power_kind in FAST_POWER
 
 
 def _computes(card: CardEvidence) -> bool:

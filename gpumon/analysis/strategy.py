@@ -59,9 +59,11 @@ FEEDING = 3.0  # times the others' traffic through the card that hands out and c
 AT_ONCE = 0.5  # collectives fill both directions in the same instant; in turn it is next to none
 APART = 0.45
 EVEN = 0.75  # least card over most: collectives are even
-# Layers and their collectives take turns faster than the power sensor follows (tens of ms): power moves less than this
-# share of the limit. Steps and exchanges of replicas move it by a third and more.
-STEADY_POWER = 0.23
+# Layers and their collectives take turns faster than the power sensor follows (tens of ms), so that its samples hardly
+# spread. A replica that waits in its exchange for a tenth of the time, at a third of its working power, spreads them
+# by sqrt(0.1 * 0.9) * 0.67 / 0.93 = 0.22 of the mean.
+STEADY_POWER = 0.17
+WAITS_POWER = 0.22
 SWINGS = 0.3
 SHORTEST_STEP_S = 0.15  # a step shorter than this is as steady as layers are
 # Bytes of one step over the memory held, at most; packets and headers add up to 13 % (256-byte payloads).
@@ -250,8 +252,10 @@ def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
     held = sum(shape.memory) / cards
     volume = shape.total * step_s / held if held > 0.0 else math.nan
     sharded = 6 * part * cards / 16 * WIRE  # 2-byte weights three times over a share of the state
-    if shape.power_swing <= STEADY_POWER and not volume > 0.5 * sharded:
-        if step_s < SHORTEST_STEP_S:
+    if shape.power_spread <= STEADY_POWER and not volume > 0.5 * sharded:
+        # A training that computes all the time is as steady, but its traffic comes in bursts with a period.
+        bursts = shape.humped >= 0.5 and not math.isnan(step_s)
+        if step_s < SHORTEST_STEP_S or bursts:
             return Told()
         return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
     if math.isnan(volume) or not shape.same_instant >= AT_ONCE:
@@ -269,17 +273,17 @@ def _by_volume(shape: Shape, step_s: float, said: str, of_replicas: float, of_sh
     """
     pause = shape.quiet_run_s / step_s
     paused = pause >= PAUSES and shape.quiet_run_s >= 2 * shape.slot_s
+    waits = shape.power_spread >= WAITS_POWER
     if of_replicas <= 1.1:
         # Without a pause the exchange is nearly all there is; then little memory is left for anything but the state.
-        if paused or of_replicas >= 0.5:
+        if waits and (paused or of_replicas >= 0.5):
             return Told("ddp", f"{said}, with a pause of {100 * pause:.0f} %: gradients, once")
         return Told()
     if of_replicas <= 2.0 or of_sharded > 1.0:  # 4-byte gradients; a period of several steps
         return Told()
-    swings = shape.power_swing >= SWINGS or of_sharded >= 0.5
-    if pause <= NO_PAUSE and step_s >= 5 * shape.slot_s and swings:
+    if pause <= NO_PAUSE and step_s >= 5 * shape.slot_s and (waits or of_sharded >= 0.5):
         return Told("fsdp", f"{said}, without a pause: more than gradients, all along")
-    if paused and of_sharded <= 0.5:
+    if waits and paused and of_sharded <= 0.5:
         return Told("zero1", f"{said}, with a pause of {100 * pause:.0f} %: replicas hold a part of their state")
     return Told()
 

@@ -133,7 +133,7 @@ class _Entry:
         try:
             zone = ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            self._wrong("timezone", 'must be a name of the time zone database like "Asia/Shanghai"')
+            self._wrong("timezone", 'must be a name of the time zone database (package tzdata), like "Asia/Shanghai"')
             return None
         first, second, third, fourth = map(int, found.groups())
         return Quiet(time(first, second), time(third, fourth), zone)

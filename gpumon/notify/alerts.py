@@ -74,5 +74,5 @@ CLEAR_S = 600.0
 APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
 HARDWARE_XIDS = (48, 62, 64, 74, 79, 94, 95, 119, 120)
 RECORDED_XIDS = (63, 92)
-XID_SHOWN_S = 600.0  # an application's error is told for this long
+XID_SHOWN_S = 60.0  # an application's error is an event: seen, told, and over ten minutes later
 XID_HARDWARE_SHOWN_S = 6 * 3600.0  # a hardware error outlives a restart of the job, and of gpumon in Prometheus

@@ -76,8 +76,14 @@ def test_a_tenant_called_operator_is_not_the_operator(tmp_path: Path) -> None:
         (('kind = "dingtalk"', 'kind = "wecom"'), "takes no signature; dingtalk and feishu do"),
         (('quiet = "22:00-07:30"', 'quiet = "night"'), "must be hours of the day like"),
         (('quiet = "22:00-07:30"', ""), "must be hours of the day like"),
-        (('timezone = "Asia/Shanghai"', 'timezone = "Beijing"'), "must be a name of the time zone database"),
-        (('timezone = "Asia/Shanghai"', 'timezone = "../etc/passwd"'), "must be a name of the time zone database"),
+        (
+            ('timezone = "Asia/Shanghai"', 'timezone = "Beijing"'),
+            "must be a name of the time zone database (package tzdata)",
+        ),
+        (
+            ('timezone = "Asia/Shanghai"', 'timezone = "../etc/passwd"'),
+            "must be a name of the time zone database (package tzdata)",
+        ),
         (("most_per_hour = 5", "most_per_hour = 0"), "must be a whole number from 1 to 600"),
         (('language = "zh"', 'language = "de"'), "language = 'de' must be one of en, zh"),
         (('keyword = "GPU"', "keyword = 3"), "keyword = 3 must be text in quotes"),

@@ -153,7 +153,7 @@ def test_unknown_scenario_is_one_sentence(command: str, capsys: pytest.CaptureFi
 
 def test_simulated_node_is_examined_and_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """On the simulated 8-card node sources agree, windows overlap, and it is said that nothing is real."""
-    assert main(["doctor", "--simulate", "rtx5090-x8-ddp-bound", "--format", "json"]) == 0
+    assert main(["doctor", "--simulate", "rtx5090-x8-tp-train", "--format", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["node"]["simulated"] is True
     assert [row["verdict"] for row in answer["measured"]["overlap"]] == ["overlap", "overlap"]

@@ -124,7 +124,7 @@ max by ({JOB}) (
     max by (instance, uuid, gpu_job, tenant) (max_over_time({own("job_gpu_info")}[5m]))
   * on (instance, uuid) group_left ()
     (
-        max by (instance, uuid) (last_over_time({last}[10m])) > time() - 600
+        max by (instance, uuid) (last_over_time({last}[10m])) > time() - 300
       unless on (instance, uuid)
         count by (instance, uuid) (max by (instance, uuid, gpu_job) (max_over_time(gpumon_job_gpu_info[5m]))) > 1
     )
@@ -137,7 +137,7 @@ max by ({JOB}) (
         expr=expr,
         seen="The driver reported it at {{ $value | humanizeTimestamp }}.",
         seen_zh="驱动报告的时间：{{ $value | humanizeTimestamp }}。",
-        keep="",
+        keep="5m",  # in all ten minutes from the error on
     )
 
 

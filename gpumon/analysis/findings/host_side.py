@@ -13,6 +13,7 @@ from gpumon.model.verdict import JobClass
 
 BUSY_LOADER = 0.7  # CPUs a loader process uses when it never waits for the queue
 HALF_CORES = 0.5  # of the CPUs the job may use: then more loaders find room
+WAITS = ("host_wait", "peer_wait")  # of the split: the late card's own wait, and that of the others for it
 LOADING_S = 180.0  # of a job's life: weights are read before the first step, and the window has to forget it
 READS = 5e6  # bytes per second from disk: batches, not logs
 HELD = 0.1  # of the quota's periods
@@ -23,15 +24,16 @@ THREADS_PER_CPU = 8
 LOOKS_APART_S = 10
 OFTEN = 0.08  # of the looks: saving every thousand steps costs 6 % (recorded 8x H100 run) and is nobody's mistake
 ALL_THE_TIME = 0.5
+FEWEST_LOOKS = 9
 INPUT_GAIN = (0.3, 0.95)  # of the wait for input, once enough loaders run
 
 
 def _waits_for_input(subject: Subject) -> bool:
-    """Return True where all cards wait for batches: not for weights to be loaded, one late rank, or an optimizer."""
+    """Return True where the cards wait for batches: not for weights to be loaded, nor for an optimizer."""
     verdict = subject.verdict
     input_bound = verdict.job_class is JobClass.HOST and verdict.detail == "input"
     loading = subject.serving or subject.age_s < LOADING_S
-    return input_bound and not loading and not subject.waiting.culprits and subject.strategy.strategy != "offload"
+    return input_bound and not loading and subject.strategy.strategy != "offload"
 
 
 def _loaders(subject: Subject) -> int:
@@ -45,8 +47,8 @@ def _cpus(subject: Subject) -> int:
 
 
 def _said_waits(subject: Subject) -> str:
-    low, high = subject.share("host_wait")
-    return f"the cards wait for input {percent(low)} to {percent(high)} of the time"
+    low, high = subject.share(*WAITS)
+    return f"the cards wait for input, or for one that does, {percent(low)} to {percent(high)} of the time"
 
 
 def loader_workers_few(subject: Subject, edge: float) -> Found | None:
@@ -61,6 +63,7 @@ def loader_workers_few(subject: Subject, edge: float) -> Found | None:
     # A process without loaders that spins for its card looks like one that makes batches: it must have said that it
     # has none, or be seen to read.
     makes_batches = subject.layout.loader_workers == 0 or subject.rate("read_bytes_per_second") >= READS * edge
+    makes_batches = makes_batches and not subject.waiting.culprits  # else one rank is late, for reasons of its own
     if loaders == 0 and not (makes_batches and subject.rate("busiest_process_cpus") >= BUSY_LOADER * edge):
         return None
     if (0.0 if math.isnan(used) else used) + len(subject.processes) > HALF_CORES / edge * cpus:
@@ -74,7 +77,7 @@ def loader_workers_few(subject: Subject, edge: float) -> Found | None:
     said = f"; asked for: {asked} each" if asked >= 0 else ""
     return Found(
         (f"{sentence}{said}", f"the job may use {cpus} CPUs", _said_waits(subject)),
-        gains.removing(subject.share("host_wait"), INPUT_GAIN),
+        gains.removing(subject.share(*WAITS), INPUT_GAIN),
     )
 
 
@@ -92,7 +95,7 @@ def loader_workers_many(subject: Subject, edge: float) -> Found | None:
             f"held them in {percent(held)} of its periods",
             _said_waits(subject),
         ),
-        gains.removing(subject.share("host_wait"), (0.1, 0.8)),
+        gains.removing(subject.share(*WAITS), (0.1, 0.8)),
     )
 
 
@@ -158,7 +161,7 @@ def disk_slow(subject: Subject, edge: float) -> Found | None:
             + (f" and read {gigabytes(read)}" if not math.isnan(read) else ""),
             _said_waits(subject),
         ),
-        gains.removing(subject.share("host_wait"), INPUT_GAIN),
+        gains.removing(subject.share(*WAITS), INPUT_GAIN),
     )
 
 
@@ -186,7 +189,7 @@ def rank0_busy(subject: Subject, edge: float) -> Found | None:
     """Again and again one process works alone on the host while the others wait."""
     saves = subject.saves
     again = saves.times >= 2 or saves.share >= ALL_THE_TIME
-    if subject.size < 2 or not again or saves.share < OFTEN * edge:
+    if subject.size < 2 or not again or len(saves.looks) < FEWEST_LOOKS or saves.share < OFTEN * edge:
         return None
     said = f"card {saves.gpu} ran nothing while its process worked alone and the others waited, at "
     said += f"{sum(saves.looks)} of {len(saves.looks)} looks, {LOOKS_APART_S} s apart"

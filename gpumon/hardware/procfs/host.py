@@ -62,7 +62,7 @@ class ProcfsHost:
         self._foreign = not has_host_pids(procfs)
         self._own_users = procfs == Path("/proc")
         self._cgroups = CgroupTree(self._sysfs)
-        self._texts = TextReader(self._root, environ=environ)
+        self._texts = TextReader(self._root, self._sysfs, environ=environ)
         self._census = Census(self._root, self._has_cards)
         self._open_cards = OpenCards(self._root)
         self._records: dict[int, Record] = {}

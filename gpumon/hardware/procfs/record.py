@@ -13,6 +13,7 @@ from enum import Enum
 
 from gpumon.hardware.procfs import configs, environ, files, mounts, stat
 from gpumon.hardware.procfs.mounts import Mounts
+from gpumon.hardware.procfs.numa import NumaNodes
 from gpumon.model.fault import Fault
 from gpumon.model.process import Process
 
@@ -49,6 +50,7 @@ class Texts:
     mount_namespace: int
     net_namespace: int
     thread_names: str = ""
+    numa_nodes: frozenset[int] = frozenset()
     folder: str = ""
     config: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,6 +97,7 @@ class Record:
             rss_bytes=now.rss_bytes,
             swap_bytes=texts.status.swap_bytes,
             thread_names=texts.thread_names,
+            numa_nodes=texts.numa_nodes,
             folder=texts.folder,
             slice_hook=known_mounts.slice_hook if known_mounts else "",
         )
@@ -103,10 +106,11 @@ class Record:
 class TextReader:
     """Reads the texts of processes; mount tables once for each mount namespace."""
 
-    def __init__(self, root: str, *, environ: bool) -> None:
+    def __init__(self, root: str, sysfs: str, *, environ: bool) -> None:
         """Args: environ: read allow-listed variables and configuration files where permitted."""
         self._root = root
         self._environ = environ
+        self._nodes = NumaNodes(sysfs)
         self._minors = self._minors_by_address()
         self._mounts: dict[int, Mounts] = {}  # by namespace
 
@@ -136,6 +140,7 @@ class TextReader:
             mount_namespace=namespace,
             net_namespace=files.namespace(f"{folder}/ns/net") if before is None else before.net_namespace,
             thread_names=self._threads(folder) if part is Part.RANK else "",
+            numa_nodes=self._nodes.of(status.cpus_mask),
             folder=files.link(f"{folder}/cwd")[:_LONGEST_FOLDER] if fresh or before is None else before.folder,
         )
         if before is not None:

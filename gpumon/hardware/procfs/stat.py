@@ -6,6 +6,8 @@ import math
 import os
 from dataclasses import dataclass
 
+from gpumon.hardware.procfs.numa import mask_of
+
 TICKS = float(os.sysconf("SC_CLK_TCK"))
 PAGE_BYTES = float(os.sysconf("SC_PAGE_SIZE"))
 
@@ -56,7 +58,12 @@ class Status:
 
     uid: int = -1  # real user
     swap_bytes: float = math.nan
-    cpus_allowed: int = 0
+    cpus_mask: int = 0  # bit n: it may run on CPU n; 0 unknown
+
+    @property
+    def cpus_allowed(self) -> int:
+        """How many CPUs it may run on."""
+        return self.cpus_mask.bit_count()
 
 
 def parse_status(text: str) -> Status:
@@ -70,12 +77,5 @@ def parse_status(text: str) -> Status:
             words = line.split()
             swap_bytes = int(words[1]) * 1024.0 if len(words) > 1 and words[1].isdigit() else math.nan
         elif line.startswith("Cpus_allowed:"):
-            cpus = _bits(line.partition(":")[2])
+            cpus = mask_of(line.partition(":")[2])
     return Status(uid, swap_bytes, cpus)
-
-
-def _bits(mask: str) -> int:
-    try:
-        return int(mask.replace(",", "").strip() or "0", 16).bit_count()
-    except ValueError:
-        return 0
