@@ -39,8 +39,8 @@ format: $(VENV)/development
 docs: $(VENV)/development
 	$(BIN)/python -m gpumon.config.example > config.example.toml
 	$(BIN)/python -m tools.reference
-	$(BIN)/python -m grafana.generate
 	$(BIN)/python -m tools.alerting
+	$(BIN)/python -m grafana.generate
 
 # requirements.txt: what a node gets, for the packages. requirements-dev.txt: the same and what the tests need.
 lock: $(VENV)/development
@@ -50,7 +50,7 @@ lock: $(VENV)/development
 
 # Ten times the healthy transitions of the suite, on both versions of Prometheus: a quarter of an hour.
 soak: $(VENV)/development
-	TRANSITIONS=2000 $(BIN)/pytest tests/rules/test_transitions.py $(TESTFLAGS)
+	TRANSITIONS=2000 $(BIN)/pytest tests/rules/test_transitions.py tests/findings/test_healthy.py $(TESTFLAGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
