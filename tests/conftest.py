@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
+from _pytest.runner import runtestprotocol
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -24,6 +26,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
     return report
+
+
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Give a test that runs in real time a second try, and say so: on two cores another process may hold it up.
+
+    What is wrong fails twice. Tests in simulated time are not retried.
+    """
+    if item.get_closest_marker("realtime") is None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        sys.stderr.write(f"\n{item.nodeid} failed in real time and is tried once more\n")
+        item._initrequest()  # type: ignore[attr-defined]  # fresh fixtures, as for a test that never ran
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(autouse=True)
