@@ -143,8 +143,8 @@ def asked_of(job: Job) -> str:
 # What may look like this although it was asked for under another name.
 _ALSO = {
     "single": frozenset[str](),
-    # Stages exchange next to nothing, and an optimizer on the host only now and then.
-    "independent": frozenset({"pp", "tp+pp", "tp+pp+dp", "device_map", "offload", "single"}),
+    # Stages exchange next to nothing, tokens of one user little, and an optimizer on the host only now and then.
+    "independent": frozenset({"pp", "tp", "tp+pp", "tp+pp+dp", "device_map", "offload", "single"}),
     "dataparallel": frozenset({"tp", "offload"}),
     "device_map": frozenset({"pp", "offload", "tp+pp"}),
 }
@@ -218,7 +218,7 @@ def _one_process(shape: Shape) -> Told:
         )
     if IN_TURN[0] <= together <= IN_TURN[1] and max(shape.busy) <= ALL_DAY:
         return Told("device_map", f"one process; its cards work one after the other, {100 * together:.0f} % in all")
-    if not shape.known or shape.quiet:
+    if not shape.known or shape.quiet or not others:
         return Told()
     hands_out = first >= 0.6 * (len(shape.rate) - 1) * max(others)
     if shape.same_instant <= APART and hands_out and together > IN_TURN[1]:

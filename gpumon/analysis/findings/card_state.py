@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpumon.analysis.case import percent
-from gpumon.analysis.findings import signals
+from gpumon.analysis.findings import gains, signals
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.subject import Subject
 from gpumon.analysis.strategy import SHARDED
@@ -85,7 +85,7 @@ def power_limited(subject: Subject, edge: float) -> Found | None:
             f"card {lowest.gpu} is limited to {lowest.seen.power_limit:.0f} W of {lowest.seen.power_default:.0f} W and "
             f"draws {lowest.seen.power.high_quarter:.0f} W; {len(held)} of {subject.size} cards are held so",
         ),
-        (1.0, round(1.0 / _speed_kept(share), 2)),
+        (1.0, round(gains.speed_up(1.0 - _speed_kept(share)), 2)),
     )
 
 

@@ -196,8 +196,12 @@ def device_map_training(subject: Subject, edge: float) -> Found | None:
     if subject.strategy.strategy != "device_map" or subject.serving:
         return None
     busy = sum(1.0 - facts.seen.gap for facts in subject.cards)
+    if not busy >= WORKS:
+        return None
     # All cards at once instead of one: at least half of that, with a model that is quantised to fit.
-    return Found((subject.strategy.why,), (round(max(1.0, 0.5 * subject.size / busy), 2), float(subject.size)))
+    return Found(
+        (subject.strategy.why,), (round(min(subject.size, max(1.0, 0.5 * subject.size / busy)), 2), float(subject.size))
+    )
 
 
 def layer_split_one_stream(subject: Subject, edge: float) -> Found | None:
@@ -273,7 +277,7 @@ DETECTORS: tuple[Detector[Subject], ...] = (
     Detector("needless_sharding", (*_EXCHANGE, signals.MEMORY), needless_sharding),
     Detector("no_accumulation", _EXCHANGE, no_accumulation),
     Detector("accumulation_syncs", (*_EXCHANGE, signals.COMMAND_LINE, signals.MEMORY), accumulation_syncs),
-    Detector("batch_small", (*_EXCHANGE, signals.MEMORY, signals.POWER), batch_small, looks=3),
+    Detector("batch_small", (*_EXCHANGE, signals.MEMORY, signals.POWER, signals.POWER_LIMIT), batch_small, looks=3),
     Detector("data_parallel", (signals.PROCESS_LIST, signals.PCIE, signals.UTILIZATION), data_parallel),
     Detector("device_map_training", (signals.PROCESS_LIST, signals.UTILIZATION), device_map_training),
     Detector("layer_split_one_stream", (signals.COMMAND_LINE, signals.UTILIZATION), layer_split_one_stream),

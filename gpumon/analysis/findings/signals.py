@@ -68,7 +68,7 @@ POWER_LIMIT = Signal(
     "power_limit",
     ("power limit and its default (NVML)", "功率上限及其默认值（NVML）"),
     ANYBODY,
-    lambda s: _every(s, lambda t, at: t.cards[at].seen.power_limit + t.cards[at].seen.power_default),
+    lambda s: s.size > 0 and all(facts.seen.power_limit > 0.0 and facts.seen.power_default > 0.0 for facts in s.cards),
 )
 MEMORY = Signal(
     "memory",
