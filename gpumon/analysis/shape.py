@@ -42,6 +42,7 @@ class Shape:
     power_spread: float = math.nan  # standard deviation of the power samples over their mean; NaN if averaged
     busy: tuple[float, ...] = ()  # share of time with a kernel
     memory: tuple[float, ...] = ()  # device memory in use, bytes
+    memory_share: tuple[float, ...] = ()  # of what the card has
     computes: bool = False  # every card reads its memory or draws power as work does and waiting does not
 
     @property
@@ -62,11 +63,12 @@ def link_in_use(card: CardEvidence) -> LinkEvidence | None:
     return max(links, key=lambda link: 0.0 if math.isnan(link.rate) else link.rate, default=None)
 
 
-def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: bool) -> Shape:
+def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, totals: Sequence[float], nvlinked: bool) -> Shape:
     """Return the shape of what these cards exchanged.
 
     Args:
         cards: those of one job.
+        totals: the memory each of them has, bytes; NaN unknown.
         nvlinked: some of them have working NVLink, so that PCIe alone does not tell what is exchanged.
         slots: the first card's slot window over the same time, shape (6, n), by uuid; others are not needed.
     """
@@ -95,6 +97,9 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, nvlinked: 
         power_spread=_mean(spreads),
         busy=tuple(1.0 - card.gap for card in cards),
         memory=tuple(card.memory_used for card in cards),
+        memory_share=tuple(
+            card.memory_used / total if total > 0.0 else math.nan for card, total in zip(cards, totals, strict=True)
+        ),
         computes=bool(cards) and all(_computes(card) for card in cards),
     )
 

@@ -56,7 +56,9 @@ BOUNDARY_BYTES_PER_SECOND = 600e6
 END_HALF = (0.3, 0.72)  # the first and the last stage have one neighbour, the others two
 MIDDLE_EVEN = 0.7
 FEEDING = 3.0  # times the others' traffic through the card that hands out and collects
-AT_ONCE = 0.5  # collectives fill both directions in the same instant; in turn it is next to none
+# Collectives fill both directions in the same instant; windows that see one direction at a time blur that where bursts
+# are as short as their distance.
+AT_ONCE = 0.3
 APART = 0.45
 EVEN = 0.75  # least card over most: collectives are even
 # Layers and their collectives take turns faster than the power sensor follows (tens of ms), so that its samples hardly
@@ -64,6 +66,7 @@ EVEN = 0.75  # least card over most: collectives are even
 # by sqrt(0.1 * 0.9) * 0.67 / 0.93 = 0.22 of the mean.
 STEADY_POWER = 0.17
 WAITS_POWER = 0.22
+POOL_SHARE = 0.85  # of the memory: vLLM takes 0.9 at start, SGLang 0.85 to 0.9
 SWINGS = 0.3
 SHORTEST_STEP_S = 0.15  # a step shorter than this is as steady as layers are
 # Bytes of one step over the memory held, at most; packets and headers add up to 13 % (256-byte payloads).
@@ -255,7 +258,10 @@ def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
     if shape.power_spread <= STEADY_POWER and not volume > 0.5 * sharded:
         # A training that computes all the time is as steady, but its traffic comes in bursts with a period.
         bursts = shape.humped >= 0.5 and not math.isnan(step_s)
-        if step_s < SHORTEST_STEP_S or bursts:
+        # Shards that are fetched as fast as the links allow are steady, too. Servers fill a pool at start and hold it;
+        # without one only a volume that shards of this size would exceed tells layers from shards.
+        pool = all(share >= POOL_SHARE for share in shape.memory_share)
+        if step_s < SHORTEST_STEP_S or bursts or not (pool or volume <= 0.5 * sharded):
             return Told()
         return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
     if math.isnan(volume) or not shape.same_instant >= AT_ONCE:

@@ -275,6 +275,7 @@ def _told(before: JobFindings, job: Job, now: Now, cards: tuple[CardFacts, ...])
         shape.of(
             seen,
             {seen[0].uuid: windows.since(window, case.evidence.from_s)},
+            totals=[facts.memory_total for facts in cards],
             nvlinked=any(facts.card.nvlink.active > 0 for facts in cards),
         ),
         step_s=case.step_s,
