@@ -32,8 +32,8 @@ COMPUTE_SHARE = Estimate(0.25, 0.45, 0.70)
 # XiongjieDai/GPU-Benchmarks-on-LLM-Inference: RTX 4090 0.63 (8B Q4) and 0.76 (70B Q4), RTX 3090 0.59 and 0.70, H100
 # PCIe 0.35.
 MEMORY_SHARE = Estimate(0.35, 0.65, 0.85)
-# Dequantising the base model costs QLoRA this much more time than LoRA (Lightning AI's LoRA experiments: 39 % longer;
-# UNVERIFIED: one model on one card, from an excerpt).
+# Dequantising the base model costs QLoRA this much more time than LoRA (Lightning AI's LoRA experiments: 39 % longer,
+# UNVERIFIED).
 QLORA_SLOWDOWN = 1.39
 # FP32 runs on tensor cores as TF32 at half of the 16-bit rate from Ampere on.
 TF32_SHARE = 0.5
