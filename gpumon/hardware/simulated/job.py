@@ -88,10 +88,12 @@ class Job:
     disk_read: Meter = field(default_factory=Meter)
     disk_write: Meter = field(default_factory=Meter)
     hangs_at_s: float = float("inf")
+    turns_at_s: float = float("inf")  # to other work
     groups: list[Group] = field(default_factory=list)
     _started_steps: int = 0
     _stop_step: int = -1
     _hang_step: int = -1
+    _turn_step: int = -1
 
     def __post_init__(self) -> None:
         self.rank_cpu = [Meter() for _ in self.cards]
@@ -118,6 +120,12 @@ class Job:
         if self._hang_step < 0 and self.engine.now >= self.hangs_at_s:
             self._hang_step = self._started_steps + 1
         return 0 <= self._hang_step <= step
+
+    def turns(self, step: int) -> bool:
+        """Return True when every rank goes on with other work from this step; all ranks get the same answer."""
+        if self._turn_step < 0 and self.engine.now >= self.turns_at_s:
+            self._turn_step = self._started_steps + 1
+        return 0 <= self._turn_step <= step
 
     def hang(self, rank: int) -> Program:
         """Sit in a collective that no byte ever leaves."""

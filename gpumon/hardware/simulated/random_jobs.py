@@ -78,7 +78,7 @@ def exchanging(draw: Draw) -> Drawn:
     """Data parallel and sharded training: arithmetic against exchange."""
     rng = draw.rng
     strategy = rng.choice(("ddp", "ddp", "ddp", "zero1", "zero2", "zero3", "fsdp"))
-    return Drawn(_training(draw, strategy, 0.8 * draw.ratio()), {})
+    return Drawn(training(draw, strategy, 0.8 * draw.ratio()), {})
 
 
 def tensor_parallel(draw: Draw) -> Drawn:
@@ -105,7 +105,7 @@ def pipeline(draw: Draw) -> Drawn:
 def fed(draw: Draw) -> Drawn:
     """Image training: arithmetic against loaders; equal when a batch takes as long as a step."""
     rng = draw.rng
-    plan = _training(draw, "ddp" if draw.cards > 1 else "single", rng.uniform(3.0, 8.0), work.RESNET50)
+    plan = training(draw, "ddp" if draw.cards > 1 else "single", rng.uniform(3.0, 8.0), work.RESNET50)
     workers = rng.choice((0, 1, 2, 4, 8))
     step_s = plan.micro_seconds * plan.accumulation
     batch_s = 1.4 * plan.micro_seconds * draw.ratio(4.0) * max(workers, 1)
@@ -125,7 +125,7 @@ def fed(draw: Draw) -> Drawn:
 def saving(draw: Draw) -> Drawn:
     """Training with checkpoints: steps against saves."""
     rng = draw.rng
-    plan = _training(draw, "ddp", rng.uniform(2.0, 8.0))
+    plan = training(draw, "ddp", rng.uniform(2.0, 8.0))
     save_s = rng.uniform(3.0, 18.0)
     step_s = max(plan.micro_seconds * plan.accumulation * 1.1, 0.05)
     every = max(1, round(save_s * draw.ratio(5.0) / step_s))
@@ -240,14 +240,14 @@ def limited(draw: Draw) -> Drawn:
         conditions = dict.fromkeys(conditions, first)
     workload: Workload = Burn("dense", intensity=intensity)
     if draw.cards > 1 and rng.random() < 0.6:
-        workload = replace(_training(draw, "ddp", rng.uniform(4.0, 10.0)), intensity=intensity)
+        workload = replace(training(draw, "ddp", rng.uniform(4.0, 10.0)), intensity=intensity)
     return Drawn(workload, conditions, seconds=90.0)
 
 
 def hindered(draw: Draw) -> Drawn:
     """One card of a synchronous job is slower, by anything from nothing to three quarters of a step."""
     rng, spec = draw.rng, draw.card
-    plan = _training(draw, "ddp", rng.uniform(2.0, 6.0))
+    plan = training(draw, "ddp", rng.uniform(2.0, 6.0))
     plan = replace(plan, intensity=rng.uniform(0.75, 1.0), jitter=rng.uniform(0.005, 0.02))
     victim = rng.randrange(draw.cards)
     cost = rng.uniform(0.04, 0.2) if draw.near else rng.choice((0.0, rng.uniform(0.15, 0.75)))
@@ -307,7 +307,7 @@ def standing(draw: Draw) -> Drawn:
 def hanging(draw: Draw) -> Drawn:
     """A collective that never ends, against one long wait for a checkpoint."""
     rng = draw.rng
-    plan = _training(draw, "ddp", rng.uniform(1.0, 6.0))
+    plan = training(draw, "ddp", rng.uniform(1.0, 6.0))
     if draw.near and rng.random() < 0.5:
         save_s = rng.uniform(80.0, 260.0)
         step_s = max(plan.micro_seconds * plan.accumulation * 1.1, 0.05)
@@ -321,7 +321,7 @@ def hanging(draw: Draw) -> Drawn:
 Family = Callable[[Draw], Drawn]
 
 
-def _training(draw: Draw, strategy: str, arithmetic_over_exchange: float, model: Model | None = None) -> Training:
+def training(draw: Draw, strategy: str, arithmetic_over_exchange: float, model: Model | None = None) -> Training:
     """Return a training whose arithmetic lasts the given multiple of the exchange that shows, if that is sensible."""
     rng = draw.rng
     accumulation = rng.choice((1, 1, 1, 2, 4, 8))

@@ -50,6 +50,8 @@ class Training:
     checkpoint: Checkpoint | None = None
     evaluation: Evaluation | None = None
     hangs_at_s: float = float("inf")
+    then: Training | None = None  # what the same processes go on with, at the first step after `then_at_s`
+    then_at_s: float = float("inf")
     slow_rank: int = -1  # its process loses `slow_seconds` on the host in every micro-step
     slow_seconds: float = 0.0
 
@@ -239,6 +241,9 @@ def through_the_cpu(replicas: Replicas, rank: int) -> Program:
 
 def _layers_in_turn(replicas: Replicas, rank: int, seconds: float, messages: int) -> Program:
     """Run one pass whose layers alternate with collectives, blended where no sensor could tell them apart."""
+    if replicas.job.size == 1:
+        yield replicas.job.kernel(rank, replicas.kernels, seconds)
+        return
     plan, group = replicas.plan, replicas.group
     activations = plan.micro_batch * plan.sequence * plan.model.hidden * plan.element_bytes
     sent = messages * activations * 2 * replicas.part

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpumon.hardware.simulated.fabric import ring
-from gpumon.hardware.simulated.job import Job, Wait
+from gpumon.hardware.simulated.job import Job
 from gpumon.hardware.simulated.scenario import JobPlan, Standing
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.timeline import Floats, Label
@@ -113,7 +113,7 @@ def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> J
     ]
     mean = np.mean(per_card, axis=0)[_LABEL_0:]
     split = {state: float(sum(mean[label] for label in labels)) for state, labels in _STATE_LABELS.items()}
-    waits = _Waits(world, plan, job.waits(), begin, end)
+    waits = _Waits(world, plan, job, begin, end)
     blame = waits.blame() / (len(plan.cards) * span)
     culprit, costs = _culprit(world, plan, mean, waits, span)
     verdict = _judge(split, mean, blame, end - job.log.hung_since_s, span)
@@ -158,17 +158,30 @@ def _step(ends_s: Iterable[float], pauses: Iterable[tuple[float, float]], begin:
     return (inside[-1] - inside[0] - paused) / (len(inside) - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Times, shape (n,) each."""
+
+    from_s: Floats
+    to_s: Floats
+
+
 class _Waits:
     """The waits between two times. Only the time a card really stood still counts: not what hid behind a kernel."""
 
-    def __init__(self, world: World, plan: JobPlan, waits: Iterable[Wait], begin: float, end: float) -> None:
+    def __init__(self, world: World, plan: JobPlan, job: Job, begin: float, end: float) -> None:
         self._world = world
         self._plan = plan
+        waits = job.waits()
         inside = [wait for wait in waits if wait.to_s > begin and wait.from_s < end]
         self._rank = np.array([wait.rank for wait in inside], dtype=np.int64)
         self._culprit = np.array([wait.culprit for wait in inside], dtype=np.int64)
         self._from_s = np.array([max(wait.from_s, begin) for wait in inside])
         self._to_s = np.array([min(wait.to_s, end) for wait in inside])
+        # When the step began in which a rank waited; where there are no steps, when it began to wait.
+        steps = np.array([begin, *(time for time in job.log.optimizer_steps_s if time > begin)])
+        begun_s = steps[np.maximum(steps.searchsorted(self._to_s) - 1, 0)]
+        self._begun_s = np.minimum(begun_s, self._from_s) if steps.size > 1 else self._from_s
         self._stood_s = np.zeros(len(inside))
         for rank, card in enumerate(plan.cards):
             own = self._rank == rank
@@ -179,19 +192,42 @@ class _Waits:
         return float(self._stood_s[self._culprit == rank].sum())
 
     def blame(self, rank: int = -1) -> Floats:
-        """Return, by label, the seconds of standing still during which the card waited for (or one rank's) was so."""
+        """Return, by label, the seconds of standing still because the card waited for (or one rank's) was or is so.
+
+        Who comes late lost the time earlier: a batch that was not there delays the pass behind it. So the host's part
+        of a wait is what the late card stood for its host, beyond the waiting one, since the step began. The rest goes
+        to what the late card did during the wait.
+        """
         seconds = np.zeros(len(Label))
         for culprit, card in enumerate(self._plan.cards):
             mine = self._culprit == culprit
             if rank in (-1, culprit) and mine.any():
-                share = self._stood_s[mine] / np.maximum(self._to_s[mine] - self._from_s[mine], 1e-9)
+                held = {label: self._held(card, label, mine) for label in _STATE_LABELS["host_wait"]}
+                stood_s = self._stood_s[mine]
+                whole = np.maximum(sum(held.values()), stood_s)
+                for label, lost_s in held.items():
+                    seconds[label] += float((stood_s * lost_s / np.maximum(whole, 1e-9)).sum())
+                left_s = stood_s * (1.0 - np.minimum(sum(held.values()) / np.maximum(whole, 1e-9), 1.0))
+                share = left_s / np.maximum(self._to_s[mine] - self._from_s[mine], 1e-9)
                 for label in Label:
                     seconds[label] += float((self._spent(card, label, mine) * share).sum())
         return seconds
 
+    def _held(self, card: int, label: Label, which: npt.NDArray[np.bool_]) -> Floats:
+        """Return for how long a card was in a state since the step began, beyond each of those that wait for it."""
+        since = _Stretch(self._begun_s[which], self._to_s[which])
+        lost_s = self._between(card, label, since)
+        for rank, other in enumerate(self._plan.cards):
+            own = self._rank[which] == rank
+            lost_s[own] -= self._between(other, label, _Stretch(since.from_s[own], since.to_s[own]))
+        return np.maximum(lost_s, 0.0)
+
     def _spent(self, card: int, label: Label, which: npt.NDArray[np.bool_]) -> Floats:
+        return self._between(card, label, _Stretch(self._from_s[which], self._to_s[which]))
+
+    def _between(self, card: int, label: Label, stretch: _Stretch) -> Floats:
         timeline, column = self._world.timelines[card], _LABEL_0 + label
-        return timeline.integral(column, self._to_s[which]) - timeline.integral(column, self._from_s[which])
+        return timeline.integral(column, stretch.to_s) - timeline.integral(column, stretch.from_s)
 
 
 def _culprit(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeAlias
 
 from gpumon.hardware.simulated import work
-from gpumon.hardware.simulated.engine import Engine, Program
+from gpumon.hardware.simulated.engine import Engine, Program, Signal
 from gpumon.hardware.simulated.fabric import Fabric
 from gpumon.hardware.simulated.footprint import CONTEXT_BYTES, memory_bytes
 from gpumon.hardware.simulated.host_tasks import evaluate, save
@@ -46,6 +47,7 @@ _CUT_MODEL = ("tp", "pp", "device_map")
 # How far the engine runs ahead of a question at least: fewer, larger flushes.
 _AHEAD_S = 1.0
 _BURN_STRETCH_S = 0.25
+_Steps: TypeAlias = tuple[Replicas, Callable[[int], Program]]
 _LARGEST_LOAD_BYTES = 16e9  # weights of one card, of what its job will hold
 
 
@@ -114,6 +116,7 @@ class World:
             end_s=plan.end_s,
             log=Log(self._keeps_all),
             hangs_at_s=getattr(workload, "hangs_at_s", float("inf")),
+            turns_at_s=getattr(workload, "then_at_s", float("inf")),
         )
         running = plan.start_s <= 0
         begin = job.rng.uniform(0.0, 0.6) if running else plan.start_s
@@ -184,20 +187,37 @@ def _program(job: Job, plan: JobPlan) -> Callable[[int], Program] | None:
 
 
 def _training(job: Job, plan: Training) -> Callable[[int], Program]:
+    first = _steps(job, plan)
+    then = _steps(job, plan.then) if plan.then is not None else None
+    return lambda rank: _train_both(first, then, rank)
+
+
+def _steps(job: Job, plan: Training) -> _Steps:
+    """Return what a training's ranks share, and the program of one step."""
     replicas = Replicas(job, plan, model_cuts=job.size if plan.strategy in _CUT_MODEL else 1)
     if plan.strategy == "pp":
-        pipeline = Pipeline(replicas)
-        return lambda rank: _train(replicas, pipeline.step, rank)
+        return replicas, Pipeline(replicas).step
     strategy = STRATEGIES[plan.strategy]
-    return lambda rank: _train(replicas, lambda one: strategy(replicas, one), rank)
+    return replicas, lambda rank: strategy(replicas, rank)
 
 
-def _train(replicas: Replicas, step: Callable[[int], Program], rank: int) -> Program:
+def _train_both(first: _Steps, then: _Steps | None, rank: int) -> Program:
+    """Run one training until it ends or the work changes, then the other."""
+    steps = yield from _train(*first, rank, 0)
+    if then is not None:
+        yield from _train(*then, rank, steps)
+
+
+def _train(
+    replicas: Replicas, step: Callable[[int], Program], rank: int, number: int
+) -> Generator[float | Signal, None, int]:
+    """Run one step after the other, from a number on; the number of the next one comes back when the work changes."""
     job, plan = replicas.job, replicas.plan
-    number = 0
     while job.goes_on(number):
         if job.hangs(number):
             yield from job.hang(rank)
+        if plan.then is not None and job.turns(number):
+            return number
         yield from step(rank)
         if rank == 0:
             job.log.optimizer_steps_s.append(job.engine.now)
@@ -209,6 +229,7 @@ def _train(replicas: Replicas, step: Callable[[int], Program], rank: int) -> Pro
             yield from evaluate(job, rank, plan.evaluation, replicas.kernels)
         if rank == 0 and job.engine.now > paused_s:
             job.log.pauses_s.append((paused_s, job.engine.now))
+    return number
 
 
 def _burn(job: Job, plan: Burn, rank: int) -> Program:
