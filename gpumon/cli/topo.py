@@ -22,7 +22,7 @@ from gpumon.model.topology import Topology
 
 NO_RATES = "Rates learned for sets of cards: none yet.\n"
 _LINKS = {"pcie": "PCIe", "nvlink": "NVLink"}
-RATES = "Rates learned for sets of cards (best sustained in a collective, each card and direction):"
+RATES = "Rates learned for sets of cards (best sustained in a collective, each way of a card; PCIe with its headers):"
 
 
 def add_parser(commands: Subparsers) -> None:
