@@ -3,10 +3,11 @@
     python -m benchmarks.side_by_side [--seconds 60] [--windows] [--out FILE]
 
 Both run their defaults over the C stand-in library under the real bindings, are scraped every 15 s as Prometheus
-would, and are measured over the same minute, so noise of the machine falls on both. CPU is that of the process less
-what the stand-in library itself computed (its report counts it); driver time is calls a second times the published
-cost of each (facts of NVML users: gridwatch, MangoHud #2104; docs/hardware.md). Builds its own virtual environments
-with compiled bytecode. `--windows` takes the byte counters away, so that traffic must be seen in 20 ms windows.
+would, and are measured over the same minute, so noise of the machine falls on both. Each call of the stand-in takes
+the time that was published for it (facts of NVML users: gridwatch, MangoHud #2104; docs/hardware.md); driver time is
+calls a second times that. CPU is that of the process less what the stand-in library itself computed (its report counts
+it); memory is the process's less the recording that the stand-in plays. Builds its own virtual environments with
+compiled bytecode. `--windows` takes the byte counters away, so that traffic must be seen in 20 ms windows.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Exporter:
         self.name = Path(command[0]).name
         self.url = f"http://127.0.0.1:{port}/metrics"
         self.control = ControlFile(folder, library)
-        self.control.apply(f"timeline {timeline}", f"epoch {time.monotonic():.9f}")
+        delays = [f"set * {name} ~{milliseconds:g}~=" for name, milliseconds in PUBLISHED_MS.items()]
+        self.control.apply(f"timeline {timeline}", f"epoch {time.monotonic():.9f}", *delays)
+        self._timeline = timeline
         environ = {**os.environ, **self.control.environment, "GPUMON_CONTROL": str(folder / "control")}
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -80,11 +83,15 @@ class Exporter:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def memory_bytes(self) -> float:
-        """Return resident memory."""
-        line = next(
-            x for x in Path(f"/proc/{self.process.pid}/status").read_text().splitlines() if x.startswith("VmRSS")
-        )
-        return float(line.split()[1]) * 1024
+        """Return resident memory without the mapped recording, which a real driver does not have."""
+        kilobytes, counts = 0.0, True
+        for line in Path(f"/proc/{self.process.pid}/smaps").read_text("ascii", "replace").splitlines():
+            name, _, value = line.partition(":")
+            if " " in name:  # the head of a mapping: its addresses and its file
+                counts = not line.endswith(str(self._timeline))
+            elif name == "Rss" and counts:
+                kilobytes += float(value.split()[0])
+        return kilobytes * 1024
 
     def scrape(self) -> int:
         """Scrape once; return the number of series."""

@@ -76,6 +76,8 @@ _NOT_FOUND = 6
 INSUFFICIENT_SIZE = 7
 _FUNCTION_NOT_FOUND = 13
 _NO_DATA = 21  # also for an exception with the code 0
+# How fast the usual duration of a call follows slower ones: doubled after four in a row.
+_ENVELOPE_RISE = 1.2
 # After one of these the handle is dead: no further call is made with it.
 GONE = frozenset({Fault.LOST, Fault.RESET_REQUIRED, Fault.DRIVER_NOT_LOADED, Fault.VERSION_MISMATCH})
 
@@ -95,9 +97,25 @@ class Meter:
 
     calls: int = 0
     seconds: float = 0.0  # inside calls; of window calls only the CPU time, since they sleep for the rest
+    held_seconds: float = 0.0  # the same, each call counted at its usual duration, see `took`
     errors: dict[str, int] = field(default_factory=dict)  # failed calls by Fault value
     rejected: dict[str, int] = field(default_factory=dict)  # readings thrown away by reason
     busy_since: float = 0.0  # perf_counter of the call now inside the driver, 0 when none
+    usual: dict[str, float] = field(default_factory=dict)  # seconds of an undisturbed call, by function
+
+    def took(self, function: str, seconds: float) -> None:
+        """Count a call.
+
+        On a host whose processors are busy a call lasts longer because the thread waits for one of them, and another
+        client's lock does the same: neither keeps the driver from others. The lower envelope of the last calls is what
+        the driver itself needs.
+        """
+        self.calls += 1
+        self.seconds += seconds
+        self.busy_since = 0.0
+        usual = min(seconds, _ENVELOPE_RISE * self.usual.get(function, seconds))
+        self.usual[function] = usual
+        self.held_seconds += usual
 
     def failed(self, fault: Fault) -> None:
         """Count a failed call. NOT_FOUND is not one: a ring without news or a process that ended."""
@@ -112,9 +130,10 @@ class Meter:
 @contextlib.contextmanager
 def sleeping(meter: Meter) -> Iterator[None]:
     """Count of the calls inside, which sleep in the driver, the CPU time of this thread only."""
-    before, cpu = meter.seconds, time.thread_time()
+    before, held, cpu = meter.seconds, meter.held_seconds, time.thread_time()
     yield
-    meter.seconds = before + time.thread_time() - cpu
+    spent = time.thread_time() - cpu
+    meter.seconds, meter.held_seconds = before + spent, held + spent
 
 
 def symbol(name: str) -> Callable[..., int] | None:
@@ -138,13 +157,11 @@ def run(meter: Meter, function: Callable[..., int] | None, *arguments: Any) -> i
         return _FUNCTION_NOT_FOUND
     started = meter.busy_since = time.perf_counter()
     code = function(*arguments)
-    meter.calls += 1
-    meter.seconds += time.perf_counter() - started
-    meter.busy_since = 0.0
+    meter.took(function.__name__, time.perf_counter() - started)
     return code
 
 
-def _code(meter: Meter, call: Callable[[], Any]) -> tuple[int, Any]:
+def _code(meter: Meter, name: str, call: Callable[[], Any]) -> tuple[int, Any]:
     """Run one call of the binding: (return code, value). The one place that knows what the binding raises."""
     started = meter.busy_since = time.perf_counter()
     try:
@@ -156,9 +173,7 @@ def _code(meter: Meter, call: Callable[[], Any]) -> tuple[int, Any]:
     except UnicodeDecodeError:
         return -1, None
     finally:
-        meter.calls += 1
-        meter.seconds += time.perf_counter() - started
-        meter.busy_since = 0.0
+        meter.took(name, time.perf_counter() - started)
 
 
 class Device:
@@ -219,7 +234,7 @@ class Device:
         function = getattr(pynvml, name, None)
         if function is None:
             return self.failed(_FUNCTION_NOT_FOUND, key)
-        code, value = _code(self.meter, lambda: function(self.handle, *arguments))
+        code, value = _code(self.meter, name, lambda: function(self.handle, *arguments))
         return value if code == 0 else self.failed(code, key)
 
     def fill(self, name: str, *arguments: Any, about: Hashable = None) -> Fault | None:
@@ -228,10 +243,14 @@ class Device:
         barred = self.barred(key)
         if barred is not None:
             return barred
+        code = self.timed(self.symbol(name), *arguments)
+        return self.failed(code, key) if code else None
+
+    def symbol(self, name: str) -> Callable[..., int] | None:
+        """Return a function of the library, looked up once; None where the driver lacks it."""
         if name not in self._symbols:
             self._symbols[name] = symbol(name)
-        code = self.timed(self._symbols[name], *arguments)
-        return self.failed(code, key) if code else None
+        return self._symbols[name]
 
     def call(self, name: str, *arguments: Any) -> Fault | None:
         """Call a symbol that takes no handle, on this card's behalf: nothing is remembered of a refusal."""
@@ -432,7 +451,8 @@ class Device:
         """Return the slice in a slot. An empty slot is NOT_FOUND and asked again every time."""
         if self.gone is not None:
             return self.gone
-        code, handle = _code(self.meter, lambda: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self.handle, slot))
+        name = "nvmlDeviceGetMigDeviceHandleByIndex"
+        code, handle = _code(self.meter, name, lambda: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self.handle, slot))
         if code == 0:
             return Device(handle, self.meter)
         return Fault.NOT_FOUND if fault_of(code) is Fault.NOT_FOUND else self.failed(code, ("mig_slice", slot))
@@ -516,7 +536,7 @@ class Driver:
             self._call(pynvml.nvmlShutdown)
 
     def _call(self, call: Callable[[], Any]) -> tuple[Fault | None, Any]:
-        code, value = _code(self.meter, call)
+        code, value = _code(self.meter, call.__name__, call)
         if code == 0:
             return None, value
         fault = fault_of(code)
@@ -534,15 +554,15 @@ class Driver:
 
     def device_at(self, index: int, meter: Meter) -> Device | Fault:
         """Look a card up by its place; about 6 ms, seconds where the driver must bring it up first."""
-        return self._device(lambda: pynvml.nvmlDeviceGetHandleByIndex(index), meter)
+        return self._device("nvmlDeviceGetHandleByIndex", index, meter)
 
     def device_named(self, uuid: str, meter: Meter, refused: Refused | None = None) -> Device | Fault:
         """Look a card up by its UUID; about 6 ms."""
-        return self._device(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid), meter, refused)
+        return self._device("nvmlDeviceGetHandleByUUID", uuid, meter, refused)
 
     @staticmethod
-    def _device(lookup: Callable[[], Any], meter: Meter, refused: Refused | None = None) -> Device | Fault:
-        code, handle = _code(meter, lookup)
+    def _device(function: str, which: int | str, meter: Meter, refused: Refused | None = None) -> Device | Fault:
+        code, handle = _code(meter, function, lambda: getattr(pynvml, function)(which))
         if code == 0:
             # A null handle has been handed out for a card that had just gone; the library would dereference it.
             return Device(handle, meter, refused) if handle else Fault.LOST

@@ -169,6 +169,10 @@ class NodeReader(Protocol):
         """Time spent inside driver calls so far, less the sleep of window calls."""
         ...
 
+    def driver_held_seconds(self) -> float:
+        """The same without waiting for a processor or a lock: what the driver itself needed."""
+        ...
+
 
 class HostReader(Protocol):
     """Processes and host load. Touches procfs and cgroupfs only."""

@@ -77,7 +77,8 @@ class TickBuilder:
         events += self._roster.events(ticks, until_s)
         driver_s = self._node.driver_seconds()
         if session is not None:
-            session.budget.account(now_s, driver_s, self._ended_cpu_s + session.cpu_s() - driver_s)
+            held_s = self._node.driver_held_seconds()
+            session.budget.account(now_s, held_s, self._ended_cpu_s + session.cpu_s() - held_s)
         self._seq += 1
         return Tick(
             seq=self._seq - 1,

@@ -233,6 +233,10 @@ class ScriptedNode:
     def driver_seconds(self) -> float:
         return 0.0
 
+    def driver_held_seconds(self) -> float:
+        """The same: no call waits for anything here."""
+        return self.driver_seconds()
+
 
 def _power(t_s: float) -> float:
     return 400.0 if t_s % 1.6 < 0.8 else 200.0

@@ -271,6 +271,10 @@ class ScriptedNode:
     def driver_seconds(self) -> float:
         return self.driver_s()
 
+    def driver_held_seconds(self) -> float:
+        """The same: no call waits for anything here."""
+        return self.driver_seconds()
+
 
 class ScriptedHost:
     """A HostReader that counts."""

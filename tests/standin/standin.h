@@ -93,6 +93,8 @@ struct call {
 };
 void call_begin(struct call *call, struct handle *device, const char *name, long argument);
 void call_end(struct call *call);
+int64_t thread_cpu_ns(void);
+void inside_since(int64_t *cpu_ns); /* what the thread has computed since belongs to the stand-in */
 #define CALL(device, name, argument)                                                                                    \
     struct call call __attribute__((cleanup(call_end)));                                                                \
     call_begin(&call, device, name, argument);                                                                          \

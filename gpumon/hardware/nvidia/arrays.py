@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpumon.hardware.nvml import INSUFFICIENT_SIZE, Device, symbol
+from gpumon.hardware.nvml import INSUFFICIENT_SIZE, Device
 from gpumon.model.fault import Fault
 
 # A list that grew between sizing and reading is asked for again this often; then the tick does without it.
@@ -50,7 +50,7 @@ def process_list(device: Device, kind: str, capacity: int) -> Filled | Fault:
 
 
 def _processes(device: Device, name: str, version: int, capacity: int) -> Filled | Fault:
-    function = symbol(name)
+    function = device.symbol(name)
     code, filled = _until_it_fits(
         capacity,
         PROCESS_STRIDE_MAX,
@@ -66,7 +66,7 @@ def process_utilization(device: Device, since_us: int, capacity: int) -> Filled 
     barred = device.barred(name)
     if barred is not None:
         return barred
-    function, since = symbol(name), ctypes.c_ulonglong(since_us)
+    function, since = device.symbol(name), ctypes.c_ulonglong(since_us)
     code, filled = _until_it_fits(
         capacity,
         PROCESS_SAMPLE_BYTES,
@@ -101,7 +101,7 @@ def samples(device: Device, kind: int, since_us: int, capacity: int) -> Filled |
     content = ctypes.create_string_buffer(capacity * SAMPLE_BYTES)
     count, value_type = ctypes.c_uint(capacity), ctypes.c_uint()
     code = device.timed(
-        symbol(key[0]),
+        device.symbol(key[0]),
         ctypes.c_uint(kind),
         ctypes.c_ulonglong(since_us),
         ctypes.byref(value_type),
@@ -111,4 +111,4 @@ def samples(device: Device, kind: int, since_us: int, capacity: int) -> Filled |
     if code:
         return device.failed(code, key)
     filled = min(count.value, capacity)
-    return Filled(filled, content.raw[: filled * SAMPLE_BYTES], value_type=value_type.value)
+    return Filled(filled, ctypes.string_at(content, filled * SAMPLE_BYTES), value_type=value_type.value)

@@ -250,6 +250,10 @@ class NvmlNode:
         """Time spent inside driver calls so far, less the sleep of window and event calls."""
         return self._driver.meter.seconds + sum(meter.seconds for meter in tuple(self._meters.values()))
 
+    def driver_held_seconds(self) -> float:
+        """The same without waiting for a processor or a lock: what the driver itself needed."""
+        return self._driver.meter.held_seconds + sum(meter.held_seconds for meter in tuple(self._meters.values()))
+
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()

@@ -34,7 +34,13 @@ _MARK_MARGIN_S = 1.0
 # The newest sample may be stamped this much after the drain: two clocks read one after the other.
 _FUTURE_S = 0.05
 # How a sample's union is to be read for each nvmlValueType_t.
-_VALUE_DTYPES = {0: "<f8", 1: "<u4", 2: "<u8", 3: "<u8", 4: "<i8", 5: "<i4", 6: "<u2"}
+_LAYOUTS = {
+    value_type: np.dtype(
+        {"names": ["stamp", "value"], "formats": ["<u8", value_dtype], "offsets": [0, 8], "itemsize": SAMPLE_BYTES}
+    )
+    for value_type, value_dtype in enumerate(("<f8", "<u4", "<u8", "<u8", "<i8", "<i4", "<u2"))
+}
+_UNSIGNED_INT = 1  # what a type that is not known is taken for
 
 
 def wall_offset(clock: Clock) -> float:
@@ -108,21 +114,24 @@ class RingReader:
             return Series()
         t_s = stamps_us / 1e6 + offset_s
         fresh = t_s > ring.newest_s
-        possible = fresh & (t_s <= now_s + _FUTURE_S)
-        self._count(int(np.count_nonzero(fresh & ~possible)), "ring_stamp")
-        values = ring.convert(values)
+        t_s, stamps_us, values = t_s[fresh], stamps_us[fresh], ring.convert(values[fresh])
+        if not t_s.size:
+            return Series()
+        if not (t_s[1:] >= t_s[:-1]).all():
+            order = np.argsort(t_s, kind="stable")
+            t_s, stamps_us, values = t_s[order], stamps_us[order], values[order]
+        possible = int(np.searchsorted(t_s, now_s + _FUTURE_S, side="right"))
+        self._count(t_s.size - possible, "ring_stamp")
+        if not possible:
+            return Series()
+        t_s, values = t_s[:possible], values[:possible]
+        ring.newest_s, ring.newest_us = float(t_s[-1]), round(float(stamps_us[possible - 1]))
         # A power of 0 is a sample the driver did not fill: a card that answers draws something.
         sane = (values <= ring.high()) & ((values > 0) if ring.kind == POWER else (values >= 0))
-        self._count(int(np.count_nonzero(possible & ~sane)), ring.reason)
-        if possible.any():
-            newest = int(np.argmax(np.where(possible, t_s, -np.inf)))
-            ring.newest_s, ring.newest_us = float(t_s[newest]), round(float(stamps_us[newest]))
-        kept = possible & sane
-        t_s, values = t_s[kept], values[kept]
-        if np.any(np.diff(t_s) < 0):
-            order = np.argsort(t_s, kind="stable")
-            t_s, values = t_s[order], values[order]
-        return Series(t_s, values)
+        if sane.all():
+            return Series(t_s, values)
+        self._count(int(np.count_nonzero(~sane)), ring.reason)
+        return Series(t_s[sane], values[sane])
 
     def _count(self, rejected: int, reason: str) -> None:
         if rejected:
@@ -131,9 +140,6 @@ class RingReader:
 
 def _columns(filled: Filled) -> tuple[npt.NDArray[np.float64], Floats]:
     """Return (stamps in microseconds, values) of samples whose union holds what the call said."""
-    value_dtype = _VALUE_DTYPES.get(filled.value_type, "<u4")
-    layout = np.dtype(
-        {"names": ["stamp", "value"], "formats": ["<u8", value_dtype], "offsets": [0, 8], "itemsize": SAMPLE_BYTES}
-    )
+    layout = _LAYOUTS.get(filled.value_type, _LAYOUTS[_UNSIGNED_INT])
     table = np.frombuffer(filled.content, layout, filled.count)
     return table["stamp"].astype(np.float64), table["value"].astype(np.float64)

@@ -138,6 +138,10 @@ class SimulatedNode:
         """Time inside simulated calls, by their published costs."""
         return self._ledger.seconds
 
+    def driver_held_seconds(self) -> float:
+        """The same: no call waits for anything here."""
+        return self.driver_seconds()
+
     def processes(self, gpu_pids: frozenset[int], mono_s: float) -> ProcessTable:
         """Read processes (HostReader)."""
         self._begin(mono_s)
