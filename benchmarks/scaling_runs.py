@@ -33,6 +33,7 @@ _TASTE = Taste(geforce=0.75, professional=0.25)
 # A stated split claims to be within this of the truth, at two sigma.
 SPLIT_WITHIN = 0.06
 STEP_NOISE = 0.004
+FEWEST_STEPS = 3
 DAY_TO_DAY = 0.008  # the same job another day: clocks, temperature
 
 
@@ -80,9 +81,8 @@ class Instance:
         )
 
     def scenario(self, cards: int) -> Scenario:
-        """Return the node with the job on its first cards. One card is one process, whatever cuts up the others."""
-        workload = self.workload if cards > 1 else replace(self.workload, strategy="single")
-        plan = JobPlan(f"job-{self.seed}-{cards}", workload, tuple(range(cards)))
+        """Return the node with the job on its first cards: the same command but for the count."""
+        plan = JobPlan(f"job-{self.seed}-{cards}", self.workload, tuple(range(cards)))
         return Scenario(f"scaling-{self.seed}-{cards}", "", self.node, (plan,))
 
 
@@ -100,17 +100,19 @@ def instance(seed: int) -> Instance:
 
 
 def _truth(bare: Instance, cards: int) -> Truth:
-    """Simulate until 24 optimizer steps have ended, between 8 and 60 s."""
+    """Simulate until 24 optimizer steps have ended, between 8 and 60 s; longer only until there are three."""
     world = World(bare.scenario(cards), 0, keeps_all=True)
     log = world.jobs[0].log
     seconds = 8.0 + WARM_S
     world.advance(seconds)
-    while len(log.optimizer_steps_s) < 24 and seconds < 60.0:
+    while len(log.optimizer_steps_s) < FEWEST_STEPS or (len(log.optimizer_steps_s) < 24 and seconds < 60.0):
         seconds += 8.0
         world.advance(seconds)
     (job,) = job_truths(world, WARM_S, seconds)
-    ends = log.micro_steps_s
-    throughput = log.samples / len(ends) * (len(ends) - 1) / (ends[-1] - ends[0])
+    # Whole optimizer steps: the micro-steps of one differ in what they exchange.
+    ends = log.optimizer_steps_s
+    samples = bare.workload.accumulation * log.samples / len(log.micro_steps_s)
+    throughput = samples * (len(ends) - 1) / (ends[-1] - ends[0])
     plan = JobPlan("job", bare.workload, tuple(range(cards)))
     held = sum(memory_bytes(plan, rank, bare.node.slots[0].card) for rank in range(cards))
     return Truth(throughput, job, held)
@@ -163,6 +165,7 @@ def _blurred(job: JobTruth, rng: random.Random) -> Shares:
         exchange=split["communication"] / busy,
         waiting=split["peer_wait"] / busy,
         hidden=split["overlap"] / busy,
+        memory=split["memory"] / busy,
         width=SPLIT_WITHIN,
     )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
-from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Store
+from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Key, Store
 from gpumon.model.findings import FINDINGS_BY_NAME
 from gpumon.model.past import NOTHING, Past, Run, SetRate
 from gpumon.model.settings import HistorySettings
@@ -25,6 +26,7 @@ TIDY_S = 3600.0
 STOP_S = 5.0
 READ_ONLY = "history_read_only"
 
+Beginning = tuple[str, tuple[str, ...], float]  # of a run
 Rates = Mapping[tuple[tuple[str, ...], str], SetRate]
 
 
@@ -36,7 +38,7 @@ class Keeper:
         self._path = path
         self._settings = settings
         self._offered: tuple[Sequence[Run], Rates] = ((), {})
-        self._written: dict[tuple[str, tuple[str, ...]], Run] = {}
+        self._written: dict[Key, Run] = {}
         self._written_rates: dict[tuple[tuple[str, ...], str], SetRate] = {}
         self._store: Store | None = None
         self._problem = ""
@@ -122,13 +124,28 @@ class Keeper:
     def _write(self) -> None:
         assert self._store is not None  # opened before
         offered_runs, offered_rates = self._offered
-        fresh = [run for run in offered_runs if self._written.get(run.key) is not run]
+        runs = {run.key: run for run in offered_runs if run.beginning not in self.past.forgotten}
+        fresh = {key: run for key, run in runs.items() if self._written.get(key) is not run}
         rates = [rate for key, rate in offered_rates.items() if self._is_news(key, rate)]
         if fresh or rates:
-            self._store.write(fresh, rates)
-            self._written = {run.key: run for run in offered_runs}
+            gone = self._store.write(fresh.values(), rates, self._written)
+            self._forget(gone)
+            self._written = {key: run for key, run in runs.items() if key not in gone}
             self._written_rates = dict(offered_rates)
-            self.past = with_news(self.past, fresh, rates)
+            self.past = with_news(self.past, [run for key, run in fresh.items() if key not in gone], rates)
+        self._forgotten_at_last({run.beginning for run in offered_runs})
+
+    def _forget(self, gone: Iterable[Key]) -> None:
+        """Tell the pipeline to drop runs that are no longer in the file: somebody has had them forgotten."""
+        beginnings = {self._written.pop(key).beginning for key in gone}
+        if beginnings:
+            self.past = replace(self.past, forgotten=self.past.forgotten | beginnings)
+
+    def _forgotten_at_last(self, offered: Container[Beginning]) -> None:
+        """Remember no longer what the pipeline has dropped."""
+        held = frozenset(beginning for beginning in self.past.forgotten if beginning in offered)
+        if held != self.past.forgotten:
+            self.past = replace(self.past, forgotten=held)
 
     def _is_news(self, key: tuple[tuple[str, ...], str], rate: SetRate) -> bool:
         """Return True for a rate better than what the file holds."""
@@ -142,7 +159,8 @@ class Keeper:
         assert self._store is not None  # opened before
         version = self._store.changed_by_others()
         if version != self._version:
-            self.past = self._store.past()
+            self._forget(self._store.missing(self._written))
+            self.past = replace(self._store.past(), forgotten=self.past.forgotten)
             self._version = version
 
     def _close(self) -> None:
@@ -169,4 +187,4 @@ def with_news(past: Past, fresh: Sequence[Run], rates: Sequence[SetRate]) -> Pas
             others = tuple(known for known in runs.get(run.workload, ()) if known.key != run.key)
             runs[run.workload] = (run, *others)[:RUNS_OF_A_WORKLOAD]
     best = {**past.rates, **{(rate.uuids, rate.link): rate for rate in rates}}
-    return Past(runs, best)
+    return replace(past, runs=runs, rates=best)

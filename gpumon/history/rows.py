@@ -21,7 +21,7 @@ _NUMBERS = (
 )
 _WHOLE = ("micro_batch", "accumulation")
 _SPLIT = ("compute", "communication", "overlap", "memory", "host_wait", "peer_wait", "idle", "uncertainty")
-_SHARES = ("own", "host", "exchange", "waiting", "hidden", "width")
+_SHARES = ("own", "host", "exchange", "waiting", "hidden", "memory", "width")
 COLUMNS: tuple[str, ...] = (
     *_TEXTS,
     *_NUMBERS,

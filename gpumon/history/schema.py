@@ -57,6 +57,8 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (uuids, link)
     ) WITHOUT ROWID;
     """,
+    # What is not known of older runs counts as none: their shares are judged as they were.
+    "ALTER TABLE run ADD COLUMN share_memory REAL DEFAULT 0;",
 )
 
 

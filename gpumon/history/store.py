@@ -7,7 +7,7 @@ one thread at a time; other processes may read, and may forget a tenant, at the 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ FULL = "is full"  # of SQLite's message; Python 3.10 gives no error code
 _WAL_BYTES = 4 << 20
 # Damaged files that are kept beside the new one; more would fill the disk on a machine that damages files.
 MOST_SET_ASIDE = 2
+
+Key = tuple[str, tuple[str, ...]]  # of a run
 
 
 class HistoryError(GpumonError):
@@ -89,19 +91,23 @@ class Store:
         """Close the file."""
         self.connection.close()
 
-    def write(self, runs: Iterable[Run], rates: Iterable[SetRate]) -> None:
+    def write(self, runs: Iterable[Run], rates: Iterable[SetRate], known: Collection[Key] = ()) -> frozenset[Key]:
         """Write runs and rates, each replacing what was known under its key, as one transaction.
 
+        Args:
+            known: keys of runs that were written before. One that is no longer in the file was forgotten by another
+                process, and is not written.
+        Returns: the keys of those.
         Raises: HistoryError; then nothing of it was written.
         """
-        run_rows, rate_rows = [rows.of_run(run) for run in runs], [rows.of_rate(rate) for rate in rates]
+        offered, rate_rows = tuple(runs), [rows.of_rate(rate) for rate in rates]
         try:
-            self._write(run_rows, rate_rows)
+            return self._write(offered, rate_rows, known)
         except sqlite3.OperationalError as error:
             if FULL not in str(error) or not self._make_room():
                 raise HistoryError(f"{self.path}: cannot be written: {error}") from None
             try:
-                self._write(run_rows, rate_rows)
+                return self._write(offered, rate_rows, known)
             except sqlite3.Error as again:
                 raise HistoryError(f"{self.path}: cannot be written: {again}") from None
         except sqlite3.Error as error:
@@ -113,10 +119,28 @@ class Store:
             self.connection.execute("BEGIN IMMEDIATE")
             yield
 
-    def _write(self, run_rows: list[tuple[rows.Cell, ...]], rate_rows: list[tuple[rows.Cell, ...]]) -> None:
+    def _write(
+        self, runs: Sequence[Run], rate_rows: list[tuple[rows.Cell, ...]], known: Collection[Key]
+    ) -> frozenset[Key]:
         with self._transaction():
-            self.connection.executemany(_insert("run", rows.COLUMNS), run_rows)
+            gone = self._missing(run.key for run in runs if run.key in known)
+            kept = [rows.of_run(run) for run in runs if run.key not in gone]
+            self.connection.executemany(_insert("run", rows.COLUMNS), kept)
             self.connection.executemany(_insert("set_rate", rows.RATE_COLUMNS), rate_rows)
+        return gone
+
+    def _missing(self, keys: Iterable[Key]) -> frozenset[Key]:
+        find = "SELECT 1 FROM run WHERE gpu_job = ? AND uuids = ?"
+        return frozenset(
+            key for key in keys if self.connection.execute(find, (key[0], " ".join(key[1]))).fetchone() is None
+        )
+
+    def missing(self, keys: Iterable[Key]) -> frozenset[Key]:
+        """Return which of these runs are not in the file. Raises HistoryError."""
+        try:
+            return self._missing(keys)
+        except sqlite3.Error as error:
+            raise HistoryError(f"{self.path}: cannot be read: {error}") from None
 
     def _make_room(self) -> bool:
         """Delete the oldest runs; return False where there are none, or where not even that can be written."""

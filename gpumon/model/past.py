@@ -14,13 +14,15 @@ from gpumon.model.verdict import TimeSplit
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Where a run's time goes, for comparing counts of cards. Shares of the time it had work; without `hidden`, 1."""
+    """Where a run's time goes, for comparing counts of cards. Shares of the time it had work; the first four sum to
+    1."""
 
     own: float  # each card's own work, computing and memory, what is exchanged meanwhile included
     host: float  # no kernel: lost to the host
     exchange: float  # on the links, nothing hides it
     waiting: float  # for other cards
     hidden: float  # on the links while working: a part of `own`
+    memory: float  # bound by the card's memory, as the update of weights is: a part of `own`
     width: float  # half-width of `own`
 
 
@@ -65,6 +67,11 @@ class Run:
         """What makes it the same run."""
         return self.gpu_job, self.uuids
 
+    @property
+    def beginning(self) -> tuple[str, tuple[str, ...], float]:
+        """What tells it from a run of the same job on the same cards that was watched before."""
+        return self.gpu_job, self.uuids, self.begin_wall_s
+
 
 @dataclass(frozen=True, slots=True)
 class SetRate:
@@ -83,6 +90,8 @@ class Past:
 
     runs: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)  # by workload, newest first
     rates: Mapping[tuple[tuple[str, ...], str], SetRate] = field(default_factory=dict)  # by (uuids, link)
+    # Beginnings of runs that were known and are to be forgotten; a job that goes on begins a new one.
+    forgotten: frozenset[tuple[str, tuple[str, ...], float]] = frozenset()
 
 
 NOTHING = Past()

@@ -82,7 +82,8 @@ def follow(
     Args:
         past: what the history knows; runs of this process are compared with each other in any case.
     """
-    watched, rates = dict(memory.watched), dict(memory.rates)
+    watched = {key: one for key, one in memory.watched.items() if one.run.beginning not in past.forgotten}
+    rates = dict(memory.rates)
     said, counters = reports.rates(tick.reports, jobs, tick.processes, memory.counters)
     present: dict[str, Follow] = {}
     for number, job in enumerate(jobs):

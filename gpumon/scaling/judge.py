@@ -50,7 +50,7 @@ class Option:
 
     count: int
     ratio: float
-    low: float
+    low: float  # at least, at SIGMAS times the uncertainty
     evidence: str
 
 
@@ -63,6 +63,12 @@ class Question:
     node: Node
     work: Work
     seen: Mapping[int, Seen]  # other runs of the workload, by their count of cards
+
+    @property
+    def watched(self) -> frozenset[int]:
+        """Counts of cards that the same workload was watched on long enough, whether or not its pace is known."""
+        before = self.past.runs.get(self.run.workload, ())
+        return frozenset(one.count for one in before if compare.comparable(self.run, one))
 
     @property
     def path(self) -> LinkPath:
@@ -81,8 +87,9 @@ def judge(run: Run, past: Past, node: Node) -> Scaling | None:
     efficiency = 1.0 / (run.count * one.ratio)
     if efficiency * one.uncertainty > WIDEST and not question.seen:
         return None
-    choice = _smallest(_options(question, one), run.count)
-    slower, reasons = _slowdown(question)
+    options = _options(question, one)
+    choice = _smallest(options, run.count)
+    slower, reasons = _slowdown(question, options)
     return Scaling(
         efficiency=efficiency,
         evidence=one.evidence,
@@ -139,7 +146,10 @@ def _one_card(question: Question) -> Seen | None:
 def _modelled(run: Run, question: Question) -> list[Seen]:
     """Return what one card would do as a multiple of a run, worked out from where its time goes; [] if unknown."""
     said = predict(run, 1, question.work, rates=(1.0, 1.0, 1.0), path=question.path)
-    return [] if said is None else [Seen(said.ratio, (said.high - said.low) / (2.0 * said.ratio), MODEL)]
+    if said is None:
+        return []
+    # In steps, where the shares lie even on both sides: a step that may last half as long is twice the throughput.
+    return [Seen(said.ratio, said.ratio * (1.0 / said.low - 1.0 / said.high) / 2.0, MODEL)]
 
 
 def _modelled_at(question: Question, count: int) -> list[Seen]:
@@ -163,19 +173,18 @@ def _options(question: Question, one: Seen) -> tuple[Option, ...]:
     count = 1
     while count < run.count:
         said = _predicted(question, count, one)
-        if said is not None and _fits(run, count, node):
+        if said is not None and (count in question.watched or _fits(run, count, node)):
             options[count] = said
         count *= 2
     for count, before in question.seen.items():
         if count <= len(node.indices):
-            low = before.ratio * (1.0 - SIGMAS * before.uncertainty)
-            options[count] = Option(count, before.ratio, low, before.evidence)
+            options[count] = _option(count, before.ratio, before.uncertainty, before.evidence)
     return tuple(options[count] for count in sorted(options))
 
 
 def _predicted(question: Question, count: int, one: Seen) -> Option | None:
     if count == 1:
-        return Option(1, one.ratio, one.ratio * (1.0 - one.uncertainty), one.evidence)
+        return _option(1, one.ratio, one.uncertainty, one.evidence)
     run, node, past = question.run, question.node, question.past
     best = cards.best_set(count, _own(run, node), node.topology, past.rates, node.avoid)
     by_index = {index: uuid for uuid, index in node.indices.items()}
@@ -185,7 +194,12 @@ def _predicted(question: Question, count: int, one: Seen) -> Option | None:
     rates = bandwidth.relative(run, uuids, detail=node.detail, topology=node.topology, rates=past.rates)
     known = (one.ratio, one.uncertainty) if 1 in question.seen else None
     said = predict(run, count, question.work, rates=rates, path=question.path, known=known)
-    return None if said is None else Option(count, said.ratio, said.low, MODEL)
+    return None if said is None else _option(count, said.ratio, said.ratio / said.low - 1.0, MODEL)
+
+
+def _option(count: int, ratio: float, uncertainty: float, evidence: str) -> Option:
+    """Return a count with what it does at least, whose uncertainty is that of the step's length."""
+    return Option(count, ratio, ratio / (1.0 + SIGMAS * uncertainty), evidence)
 
 
 def _own(run: Run, node: Node) -> dict[str, int]:
@@ -211,8 +225,11 @@ def _smallest(options: tuple[Option, ...], present: int) -> Option:
     return next(option for option in options if option.count == present)
 
 
-def _slowdown(question: Question) -> tuple[bool, tuple[str, ...]]:
-    """Return whether fewer cards are faster, by two runs or by a wide margin of the model, and the sentence."""
+def _slowdown(question: Question, options: tuple[Option, ...]) -> tuple[bool, tuple[str, ...]]:
+    """Return whether fewer cards are faster, by two runs or by a wide margin of the model, and the sentence.
+
+    Two runs are compared by their pace; where that is known of one only, by where the time of both went.
+    """
     run, seen = question.run, question.seen
     for count, before in seen.items():
         ahead = before.ratio - 1.0
@@ -223,6 +240,12 @@ def _slowdown(question: Question) -> tuple[bool, tuple[str, ...]]:
             )
     if any(count < run.count for count in seen):
         return False, ()  # what was seen goes before what is worked out
+    for option in options:
+        if option.count < run.count and option.count in question.watched and option.low >= 1.0 + CLEARLY_FASTER:
+            return True, (
+                f"the same work ran on {option.count} of these cards, which by where the time goes is "
+                f"{option.ratio - 1.0:.0%} faster than on {run.count} (model)",
+            )
     margin, least = break_even_margin(run, question.work)
     if margin >= MODEL_MARGIN and least >= SURE_MARGIN and _fits(run, 1, question.node):
         return True, (

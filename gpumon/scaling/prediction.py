@@ -3,17 +3,18 @@
 A run's time is what each card has to do anyway, what it does for the others, and what it loses to the host. For fewer
 cards each part is worked out again: the exchange by its bytes and the rate of the smaller set, a pipeline's bubble by
 its depth, the own work by whether a step does the same or less. Everything is worked out for the shares as they stand
-and for both ends of their uncertainty.
+and for every corner of what is uncertain: the shares, the rate of the smaller set, what an update of the weights costs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 from gpumon.data.tables import LinkPath
 from gpumon.model.past import Run, Shares
 from gpumon.scaling.exchange import latency_ratio, ring_share
-from gpumon.scaling.work import Work
+from gpumon.scaling.work import Work, own_share
 
 LEAST_OWN = 0.01  # of the time; below it no ratio means anything
 HELD_UP = 0.04  # of the time without a kernel: less are the gaps between steps that every job has
@@ -51,7 +52,7 @@ def shifted(run: Run, shares: Shares, shift: float = 0.0) -> Shares | None:
     own = shares.own + moved
     if own < LEAST_OWN:
         return None
-    return Shares(own, host, exchange, waiting, min(own, shares.hidden), shares.width)
+    return Shares(own, host, exchange, waiting, min(own, shares.hidden), min(own, shares.memory), shares.width)
 
 
 def step_ratio(seen: Shares, run: Run, cards: int, work: Work, *, rate_ratio: float, path: LinkPath) -> float:
@@ -60,7 +61,7 @@ def step_ratio(seen: Shares, run: Run, cards: int, work: Work, *, rate_ratio: fl
     Args:
         rate_ratio: rate of the smaller set over that of this run's set; 0 where latency sets the pace.
     """
-    own = seen.own * (run.count / cards if work is Work.TOTAL else 1.0)
+    own = own_share(seen, run.strategy, run.count / cards, work)
     if cards == 1:
         return own + seen.host
     if run.strategy == "pp":
@@ -98,28 +99,27 @@ def predict(
     """
     if run.shares is None or work is Work.UNKNOWN:
         return None
-    shift, width = 0.0, run.shares.width
-    if known is not None:
-        shift = _shift(run, work, known[0])
-        width = known[1]
-    ends = []
-    for moved, rate in zip((shift, shift - width, shift + width), rates, strict=True):
-        seen = shifted(run, run.shares, moved)
+    width = run.shares.width if known is None else known[1]
+    likely, *ends = rates
+    corners = itertools.product((run.shares, replace(run.shares, memory=0.0)), (-width, width), ends)
+    ratios = []
+    for shares, moved, rate in ((run.shares, 0.0, likely), *corners):
+        shift = 0.0 if known is None else _shift(run, shares, work, known[0])
+        seen = shifted(run, shares, shift + moved)
         if seen is None:
             return None
         step = step_ratio(seen, run, cards, work, rate_ratio=rate, path=path)
-        ends.append(throughput_ratio(step, run, cards, work))
-    return Predicted(ends[0], min(ends), max(ends))
+        ratios.append(throughput_ratio(step, run, cards, work))
+    return Predicted(ratios[0], min(ratios), max(ratios))
 
 
-def _shift(run: Run, work: Work, one_card: float) -> float:
+def _shift(run: Run, shares: Shares, work: Work, one_card: float) -> float:
     """Return how much of the time counts as exchange although it is work."""
-    assert run.shares is not None  # asked by the caller
-    seen = shifted(run, run.shares)
+    seen = shifted(run, shares)
     if seen is None:
         return 0.0
     if work is Work.PER_CARD:
-        return 1.0 / (run.count * one_card) - seen.host - seen.own
+        return 1.0 / (run.count * one_card) - seen.host - own_share(seen, run.strategy, run.count, work)
     return (1.0 / one_card - seen.host) / run.count - seen.own
 
 
@@ -138,5 +138,8 @@ def _margin(run: Run, shares: Shares, work: Work, shift: float) -> float:
     seen = shifted(run, shares, shift)
     if seen is None:
         return 0.0
-    rest = seen.own if work is Work.TOTAL else seen.own + seen.host
-    return (seen.exchange + seen.waiting) / ((run.count - 1) * rest)
+    if work is Work.TOTAL:
+        return (seen.exchange + seen.waiting) / ((run.count - 1) * seen.own)
+    alone = own_share(seen, run.strategy, run.count, work) + seen.host
+    # Of an update that is cut up, each card does so much less: that much of the exchange is paid back.
+    return max(0.0, 1.0 - alone) / ((run.count - 1) * alone)

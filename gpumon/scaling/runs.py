@@ -15,6 +15,7 @@ KEPT = 64
 LEAST_BUSY = 0.5  # of a window: a server that idles most of the time shows too little of its work
 NINE_OF_TEN = 1.64  # standard deviations: nine points of ten lie within
 STANDING_STILL = (JobClass.IDLE, JobClass.HUNG)
+WHOLE_WITHIN = 0.02  # of a whole multiple: what periods of one kind differ by in a steady run
 _ENERGY_S = 20.0  # the shortest time over which energy makes a mean power
 
 
@@ -49,6 +50,26 @@ class Sampled:
         if not middle > 0.0:
             return math.nan
         return (quantile(self.values, 0.75) - quantile(self.values, 0.25)) / 2.0 / middle
+
+
+def folded(steps: Sampled) -> Sampled:
+    """Return a run's periods, those that are a whole multiple or part of the middle one brought to its length.
+
+    Seen from outside a period is the optimizer's step in one window and one of its micro-batches in the next. Which of
+    the two the middle one is cannot be known from one run.
+    """
+    if not steps.values:
+        return steps
+    middle = sorted(steps.values)[len(steps.values) // 2]
+    return replace(steps, values=tuple(_brought_to(middle, value) for value in steps.values))
+
+
+def _brought_to(middle: float, value: float) -> float:
+    times = max(value / middle, middle / value)
+    whole = round(times)
+    if abs(times / whole - 1.0) > WHOLE_WITHIN:
+        return value
+    return value / whole if value > middle else value * whole
 
 
 def quantile(values: tuple[float, ...], q: float) -> float:
@@ -128,7 +149,8 @@ def _figures(watched: Watched, span_s: float) -> Run:
     if watched.split_s > 0.0:
         means = {state: seconds / watched.split_s for state, seconds in watched.split_seconds.items()}
         split = TimeSplit(**means, uncertainty=watched.uncertainty_s / watched.split_s)
-    step_s = watched.steps.median
+    steps = folded(watched.steps)
+    step_s = steps.median
     joules = math.nan
     if watched.energy_s >= _ENERGY_S:
         joules = (watched.energy_to - watched.energy_from) / watched.energy_s * step_s
@@ -137,7 +159,7 @@ def _figures(watched: Watched, span_s: float) -> Run:
         watched.run,
         watched_s=watched.run.watched_s + span_s,
         step_s=step_s,
-        step_spread=watched.steps.spread,
+        step_spread=steps.spread,
         split=split,
         shares=Shares(*(sum_s / watched.shares_s for sum_s in watched.share_seconds)) if watched.shares_s else None,
         energy_joules_per_step=joules,
@@ -152,9 +174,9 @@ def shares_of(split: Split) -> Shares | None:
     if float(busy.mean()) < LEAST_BUSY:
         return None
     own = (states["compute"] + states["overlap"] + states["memory"]) / busy
-    others = (states["host_wait"], states["communication"], states["peer_wait"], states["overlap"])
-    host, exchange, waiting, hidden = (float((share / busy).mean()) for share in others)
-    return Shares(float(own.mean()), host, exchange, waiting, hidden, NINE_OF_TEN * float(own.std()))
+    others = ("host_wait", "communication", "peer_wait", "overlap", "memory")
+    host, exchange, waiting, hidden, memory = (float((states[name] / busy).mean()) for name in others)
+    return Shares(float(own.mean()), host, exchange, waiting, hidden, memory, NINE_OF_TEN * float(own.std()))
 
 
 def report(watched: Watched, rate: float, unit: str) -> Watched:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from gpumon.model.past import Run
+from gpumon.model.past import Run, Shares
 
 
 class Work(Enum):
@@ -23,10 +23,12 @@ class Work(Enum):
 
 _PER_CARD = frozenset({"ddp", "fsdp", "zero1", "zero2", "zero3", "offload", "gloo", "independent"})
 _TOTAL = frozenset({"tp", "pp", "tp+pp", "dataparallel", "device_map", "layers", "layer_split"})
-# How far the time a card works in a step may lie from what the kind of scaling asks for, as a factor: an optimizer that
-# is cut up over the cards, another day's clock. What the shares leave open comes on top, up to MOST: beyond it nothing
-# could be told from its double.
-NEAR = 1.25
+# The update of the weights is cut up over the cards (arXiv 1910.02054): on fewer cards each does more of it.
+_UPDATE_CUT_UP = frozenset({"zero1", "zero2", "zero3", "fsdp"})
+# How far the time a card works in a step may lie from what the kind of scaling asks for, as a factor: another day's
+# clock, a batch that differs. What the shares leave open comes on top, up to MOST: beyond it nothing could be told from
+# its double.
+NEAR = 1.15
 MOST = 1.85
 # Without a strategy to go by, the other kind must lie this factor further away.
 CLEARER = 1.35
@@ -37,6 +39,20 @@ def of_strategy(strategy: str) -> Work:
     if strategy in _PER_CARD:
         return Work.PER_CARD
     return Work.TOTAL if strategy in _TOTAL else Work.UNKNOWN
+
+
+def own_share(shares: Shares, strategy: str, times: float, work: Work) -> float:
+    """Return the own work of a card in a step on another count of cards, in steps of the run with these shares.
+
+    An update that is cut up is bound by the card's memory; what else is cannot be seen, so `memory` is the most it may
+    be.
+
+    Args:
+        times: cards of the run over cards of the other count.
+    """
+    if work is Work.TOTAL:
+        return shares.own * times
+    return shares.own + (shares.memory * (times - 1.0) if strategy in _UPDATE_CUT_UP else 0.0)
 
 
 def of_pair(now: Run, before: Run) -> tuple[Work, float]:
@@ -57,9 +73,12 @@ def of_pair(now: Run, before: Run) -> tuple[Work, float]:
     expected = {Work.PER_CARD: 1.0, Work.TOTAL: before.count / now.count}
     if work is Work.UNKNOWN:
         return _by_working(ratio, within, expected), 1.0
+    likely = expected[work] * _update_ratio(now, before)
+    low, high = sorted((expected[work], likely))
     accumulation = max(now.accumulation, before.accumulation, 1)
     for steps in dict.fromkeys((1.0, float(accumulation), 1.0 / accumulation)):
-        if _apart(ratio * steps, expected[work]) <= within:
+        seen = ratio * steps
+        if max(math.log(low / seen), math.log(seen / high)) <= within and _apart(seen, likely) <= math.log(MOST):
             return work, steps
     return Work.UNKNOWN, 1.0
 
@@ -80,6 +99,18 @@ def _working_ratio(now: Run, before: Run) -> tuple[float, float]:
     if within > math.log(MOST):
         return math.nan, 0.0
     return now.shares.own * now.step_s / (before.shares.own * before.step_s), within
+
+
+def _update_ratio(now: Run, before: Run) -> float:
+    """Return the own work of a card, now over before, where all that is bound by memory is an update that is cut up.
+
+    Fewer cards show it best: there it is most.
+    """
+    few, many = sorted((now, before), key=lambda run: run.count)
+    if few.shares is None or of_strategy(now.strategy) is not Work.PER_CARD:
+        return 1.0
+    less = own_share(few.shares, now.strategy, few.count / many.count, Work.PER_CARD) / few.shares.own
+    return less if few is before else 1.0 / less
 
 
 def _apart(one: float, other: float) -> float:

@@ -71,6 +71,43 @@ def test_what_another_process_forgets_is_forgotten(keeper: Keeper, tmp_path: Pat
     assert keeper.past.runs == {}
 
 
+def test_what_is_forgotten_is_dropped_and_not_written_again(keeper: Keeper, tmp_path: Path) -> None:
+    """A run under way whose tenant is forgotten is named to the pipeline and stays out of the file until it is gone."""
+    path = tmp_path / "history.sqlite"
+    going_on = run(2, ended=False)
+    keeper.offer([going_on], {})
+    keeper.turn()
+    with closing(Store.open(path, SETTINGS, WALL_S)) as other:
+        other.forget("acme")
+    grown = run(2, ended=False, watched_s=700.0)
+    for _ in range(2):
+        keeper.offer([grown], {})
+        keeper.turn()
+        assert keeper.past.forgotten == {going_on.beginning}
+        assert (keeper.past.runs, read(path)[0]) == ({}, [])
+    anew = run(2, ended=False, watched_s=5.0, begin_wall_s=WALL_S + 700.0)
+    keeper.offer([anew], {})
+    keeper.turn()
+    assert keeper.past.forgotten == frozenset()
+    assert [one.watched_s for one in read(path)[0]] == [5.0]
+
+
+def test_what_is_forgotten_while_it_is_written_is_not_written(
+    keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant forgotten after the keeper has looked, but before it writes, stays forgotten."""
+    path = tmp_path / "history.sqlite"
+    keeper.offer([run(2, ended=False)], {})
+    keeper.turn()
+    with closing(Store.open(path, SETTINGS, WALL_S)) as other:
+        other.forget("acme")
+    monkeypatch.setattr(Keeper, "_read", lambda _: None)
+    keeper.offer([run(2, ended=False, watched_s=700.0)], {})
+    keeper.turn()
+    assert read(path)[0] == []
+    assert keeper.past.forgotten == {run(2).beginning}
+
+
 def test_a_file_that_cannot_be_written_is_said_and_tried_again(tmp_path: Path, clock: Callable[[float], None]) -> None:
     """The finding holds while it lasts, nothing is lost meanwhile, and a minute later all of it is written."""
     folder = tmp_path / "state"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.history import schema
+from gpumon.history import rows, schema
 from gpumon.history.place import salt_in
 from gpumon.history.rows import of_run, to_run
 from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Store, read
-from gpumon.model.past import Run
+from gpumon.model.past import Run, Shares
 from gpumon.model.settings import HistorySettings
 
 from .made import WALL_S, rate, run
@@ -166,15 +166,32 @@ def test_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "h"
     with closing(_open(path)) as store:
         store.write([run(2)], [])
+        released = len(schema.MIGRATIONS)
         broken = (*schema.MIGRATIONS, "ALTER TABLE run ADD COLUMN extra TEXT; SELECT * FROM nowhere;")
         with pytest.raises(sqlite3.OperationalError):
             schema.migrate(store.connection, broken)
     with closing(_open(path)) as store:
         good = (*schema.MIGRATIONS, "ALTER TABLE run ADD COLUMN extra TEXT NOT NULL DEFAULT '';")
-        assert schema.version_of(store.connection) == 1
+        assert schema.version_of(store.connection) == released
         schema.migrate(store.connection, good)
-        assert schema.version_of(store.connection) == 2
+        assert schema.version_of(store.connection) == released + 1
         assert _keys(store.runs()) == [run(2).key]
+
+
+def test_runs_of_an_older_file_are_judged_as_they_were(tmp_path: Path) -> None:
+    """The first version's files hold no memory share: theirs is none, and their other shares stay."""
+    path = tmp_path / "h"
+    kept = run(2, shares=Shares(0.6, 0.1, 0.3, 0.0, 0.0, 0.2, 0.04))
+    cells = dict(zip(rows.COLUMNS, rows.of_run(kept), strict=True))
+    del cells["share_memory"]
+    with closing(sqlite3.connect(path)) as first, first:
+        first.executescript(f"{schema.MIGRATIONS[0]} PRAGMA user_version = 1;")
+        first.execute(
+            f"INSERT INTO run ({', '.join(cells)}) VALUES ({', '.join('?' * len(cells))})", tuple(cells.values())
+        )
+    with closing(_open(path)) as store:
+        (read_again,) = store.runs()
+    assert read_again.shares == Shares(0.6, 0.1, 0.3, 0.0, 0.0, 0.0, 0.04)
 
 
 def test_a_row_changed_by_hand_is_left_out(tmp_path: Path) -> None:

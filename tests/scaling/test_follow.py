@@ -22,7 +22,7 @@ from gpumon.model.samples import Tick
 from gpumon.model.topology import NodeFacts, Topology
 from gpumon.model.verdict import JobClass, Verdict
 from gpumon.scaling import Memory, Seen, follow, initial_memory
-from gpumon.scaling.runs import Sampled, Watched, extend
+from gpumon.scaling.runs import Sampled, Watched, extend, folded
 from tests.history.made import run, uuids
 from tests.views import card_view
 
@@ -274,3 +274,30 @@ def test_missing_energy_is_missing() -> None:
         watched = extend(watched, VERDICT, None, span_s=10.0, wall_s=float(number), energy_joules=math.nan)
     assert math.isnan(watched.run.energy_joules_per_step)
     assert uuids(2) == watched.run.uuids
+
+
+def test_a_forgotten_run_is_dropped_and_begun_anew() -> None:
+    """What the history is told to forget goes from memory too; a job that goes on is watched from then on."""
+    node = Node()
+    node.watch(10)
+    (before,) = node.memory.runs
+    node.past = Past(forgotten=frozenset({before.beginning}))
+    node.watch(1)
+    (anew,) = node.memory.runs
+    assert (before.watched_s, anew.watched_s) == (70.0, 0.0)
+    node.watch(3)
+    assert node.memory.runs[0].watched_s == 30.0
+    node.watch(1, None)
+    (ended,) = node.memory.runs
+    node.past = Past(forgotten=frozenset({ended.beginning}))
+    node.watch(1, None)
+    assert node.memory.runs == ()
+
+
+def test_a_step_and_its_micro_batches_are_one_pace() -> None:
+    """A period that is one micro-batch in some windows and the whole step in others has the spread of either."""
+    steps = Sampled((2.29, 2.30, 4.60, 4.61, 4.60, 2.31, 4.58, 5.4))
+    brought = folded(steps)
+    assert brought.median == pytest.approx(4.6)
+    assert brought.spread < 0.01
+    assert folded(Sampled()).values == ()

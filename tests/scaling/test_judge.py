@@ -24,7 +24,8 @@ def shares(own: float, exchange: float = 0.0, **others: float) -> Shares:
     """Return shares that sum to 1, the rest lost to the host."""
     waiting = others.get("waiting", 0.0)
     host = 1.0 - own - exchange - waiting
-    return Shares(own, host, exchange, waiting, others.get("hidden", 0.0), others.get("width", 0.05))
+    hidden, memory, width = others.get("hidden", 0.0), others.get("memory", 0.0), others.get("width", 0.05)
+    return Shares(own, host, exchange, waiting, hidden, memory, width)
 
 
 def known(*runs: Run) -> Past:
@@ -307,3 +308,71 @@ def test_one_odd_run_of_many_does_not_hide_a_slowdown() -> None:
 def test_what_is_too_uncertain_is_not_said() -> None:
     """An efficiency that may be anything between 0.3 and 0.9 is no statement."""
     assert judge(at(4, 0.5, 0.6, shares=shares(0.6, 0.4, width=0.3)), Past(), NODE) is None
+
+
+def sharded(count: int, step_s: float, own: float, memory: float, **changes: object) -> Run:
+    """Return a run whose update of the weights, `memory` of the step, is cut up over its cards."""
+    lost = 1.0 - own if count > 1 else 0.0
+    made = at(count, step_s, own, strategy="zero2" if count > 1 else "single", **changes)
+    return dataclasses.replace(made, shares=shares(own, lost, memory=memory, width=0.03))
+
+
+def test_an_update_that_is_cut_up_is_whole_on_one_card() -> None:
+    """ZeRO: one card updates all weights, so two that look slower than it by their own work are not."""
+    now = sharded(2, 0.2, 0.37, 0.16)
+    said = judge(now, Past(), NODE)
+    assert said is not None
+    assert said.efficiency == pytest.approx(0.53, abs=0.01)
+    assert not said.slowdown
+    plain = judge(dataclasses.replace(now, strategy="ddp"), Past(), NODE)
+    assert plain is not None
+    assert (plain.slowdown, plain.recommended_gpus) == (True, 1)
+
+
+def test_an_update_that_is_cut_up_does_not_hide_that_two_runs_did_the_same_work() -> None:
+    """Half of one card's step is the update: on four cards each works for 0.625 of it, and the periods still count."""
+    said = judge(sharded(4, 0.5, 0.375, 0.075), known(sharded(1, 0.3, 1.0, 0.5)), NODE)
+    assert said is not None
+    assert (said.evidence, said.efficiency) == ("period", pytest.approx(0.6))
+
+
+def test_a_period_twice_as_long_as_the_work_allows_is_not_used() -> None:
+    """Two steps taken for one: the card would work twice as long as the update leaves room for."""
+    said = judge(sharded(4, 1.0, 0.375, 0.075), known(sharded(1, 0.3, 1.0, 0.5)), NODE)
+    assert said is None or said.evidence == "model"
+
+
+def test_less_work_and_a_faster_set_are_not_taken_together() -> None:
+    """Tensor parallel: an uplink for each of two cards helps the exchange, but their work may be longer than seen."""
+    paths = tuple(CardPath(uuid, "", (), f"pci{number // 2}", number // 2) for uuid, number in EIGHT.items())
+    node = dataclasses.replace(NODE, topology=Topology(paths), detail="uplink", held_bytes=20e9)
+    now = at(4, 0.3, 0.28, strategy="tp", shares=shares(0.28, 0.68, width=0.06))
+    said = judge(now, Past(), node)
+    assert said is not None
+    assert said.recommended_gpus == 4
+
+
+def test_a_run_without_a_pace_is_compared_by_where_its_time_goes() -> None:
+    """The same work was seen on one card, too fast for a period: a margin beyond what is uncertain is an alarm."""
+    now = at(2, 0.094, 0.42, shares=shares(0.42, 0.58, width=0.03))
+    alone = at(1, math.nan, 1.0)
+    said = judge(now, known(alone), NODE)
+    assert said is not None
+    assert (said.evidence, said.slowdown, said.recommended_gpus) == ("model", True, 1)
+    assert "(model)" in said.reasons[0]
+
+
+@pytest.mark.parametrize(("own", "width"), [(0.42, 0.07), (0.46, 0.03)])
+def test_such_a_run_is_no_proof_within_the_uncertainty(own: float, width: float) -> None:
+    """What the shares leave open, one and a half times, must not reach the present."""
+    now = at(2, 0.094, own, shares=shares(own, 1.0 - own, width=width))
+    said = judge(now, known(at(1, math.nan, 1.0)), NODE)
+    assert said is not None
+    assert not said.slowdown
+
+
+def test_nor_is_a_margin_without_a_run() -> None:
+    """The same shares and nothing seen before stay a remark below 1.5 times break-even."""
+    said = judge(at(2, 0.094, 0.42, shares=shares(0.42, 0.58, width=0.03)), Past(), NODE)
+    assert said is not None
+    assert not said.slowdown

@@ -71,7 +71,7 @@ def test_one_card_of_several_is_no_slowdown(shared_dir: Path) -> None:
             throughput_spread=0.01,
             unit="samples",
             step_s=2 / value,
-            shares=Shares(1.0, 0.0, 0.0, 0.0, 0.0, 0.05),
+            shares=Shares(1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.05),
         )
         for number, value in enumerate(throughput.values())
     ]
