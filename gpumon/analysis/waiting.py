@@ -15,12 +15,17 @@ from dataclasses import dataclass, field
 from gpumon.analysis import gaps
 from gpumon.analysis.activity import GPM_COMPUTE, GPM_WAIT
 from gpumon.analysis.evidence import CardEvidence
+from gpumon.analysis.overlap import FAST
 from gpumon.model.job import Job
 
 HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
+# A card that is late by less than HOST_GAP is held by its host only where it alone is: the next one's gap is this share
+# of its own at most, and the others wait for this share of it at least.
+ALONE = 0.4
+WAITED = 0.4
 NARROW = 0.6  # of the other cards' ceiling
 NARROW_FULL = 0.7  # saturation of the narrow link while it is busy
 COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host memory reach (28 of 63, 13 of 31.5 GB/s)
@@ -73,7 +78,9 @@ def _borrowed_waiting(cards: list[CardEvidence]) -> float:
 
 def _work_of(card: CardEvidence, borrowed: float, gpm_level: float) -> float:
     gap = 0.0 if math.isnan(card.gap) else card.gap
-    if card.gpm is not None and not math.isnan(card.sm_active):
+    # Where power shows both levels fast enough it is surer: GPM's highest second need not be one of pure work.
+    shown = card.levels is not None and card.levels.learned and card.power_kind in FAST
+    if card.gpm is not None and not math.isnan(card.sm_active) and not shown:
         return _share(card.sm_active, gap, 0.0, _middle(GPM_WAIT), max(gpm_level, 2 * GPM_WAIT[1]))
     if card.levels is None or math.isnan(card.power_mean):
         return math.nan
@@ -111,7 +118,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
         return held
     if _in_turn(up, job) and not gaps.host_works(host, len(job.processes)):
         return Waiting(in_turn=True, work=work)
-    slow = None if _staged(job) else _slower(up, work) or _narrower(up, work)
+    slow = None if _staged(job) else _late(up, work) or _slower(up, work) or _narrower(up, work)
     if slow is not None:
         return slow
     if _in_rotation(up, work, host):
@@ -167,6 +174,22 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
     if cost < SLOWER:
         return None
     return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
+
+
+def _late(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | None:
+    """Return the one card whose host makes it late by a small part of each step, while the others wait for it."""
+    if len(cards) < 3 or any(math.isnan(card.gap) for card in cards):
+        return None
+    ordered = sorted(cards, key=lambda card: card.gap)
+    worst, others = ordered[-1], ordered[:-1]
+    usual = _median([card.gap for card in others])
+    cost = worst.gap - usual
+    if cost < SLOWER or others[-1].gap - usual > ALONE * cost:
+        return None
+    waits = [_quiet_wait(card, work[card.uuid]) for card in others if not math.isnan(work[card.uuid])]
+    if not waits or _median(waits) < WAITED * cost:
+        return None
+    return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, gap_follows=1.0, work=dict(work))
 
 
 def _quiet_wait(card: CardEvidence, work: float) -> float:

@@ -72,6 +72,8 @@ class Drawn:
     workload: Workload
     conditions: dict[int, Conditions]
     seconds: float = 75.0  # how long to watch
+    victim: int = -1  # card that was made slower than the others
+    freed: Workload | None = None  # the same job without what its process on that card loses
 
 
 def exchanging(draw: Draw) -> Drawn:
@@ -254,16 +256,18 @@ def hindered(draw: Draw) -> Drawn:
     cause = rng.choice(("host", "power", "thermal", "clock"))
     if cause == "host":
         seconds = plan.micro_seconds * cost / (1 - min(cost, 0.7))
-        return Drawn(replace(plan, slow_rank=victim, slow_seconds=seconds), {})
+        return Drawn(replace(plan, slow_rank=victim, slow_seconds=seconds), {}, victim=victim, freed=plan)
     if cause == "clock":
-        return Drawn(plan, {victim: Conditions(speed=1 - cost)})
+        return Drawn(plan, {victim: Conditions(speed=1 - cost)}, victim=victim, freed=plan)
     speed = 1 - cost
     watts = spec.watts.awake + plan.intensity * (spec.watts.compute - spec.watts.awake)
     allowed = spec.watts.awake + (watts - spec.watts.awake) * speed ** (1 / 0.65)
     if cause == "power":
-        return Drawn(plan, {victim: Conditions(power_limit_watts=max(round(allowed), 60))})
+        limited = Conditions(power_limit_watts=max(round(allowed), 60))
+        return Drawn(plan, {victim: limited}, victim=victim, freed=plan)
     resistance = (spec.slowdown_celsius - 40) / allowed
-    return Drawn(plan, {victim: Conditions(ambient_celsius=40, celsius_per_watt=resistance, heat_seconds=12)}, 90.0)
+    heated = Conditions(ambient_celsius=40, celsius_per_watt=resistance, heat_seconds=12)
+    return Drawn(plan, {victim: heated}, 90.0, victim=victim, freed=plan)
 
 
 def through_the_cpu(draw: Draw) -> Drawn:

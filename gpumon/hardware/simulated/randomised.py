@@ -47,6 +47,8 @@ class Instance:
     family: str
     near: bool  # drawn at the border with the family's neighbour
     seconds: float
+    victim: int = -1  # card that was made slower than the others
+    freed: Scenario | None = None  # the same with that card like its neighbour: what the slower one costs
 
 
 def randomised(seed: int) -> Instance:
@@ -60,7 +62,12 @@ def randomised(seed: int) -> Instance:
     node = replace(node, conditions=_conditions(rng, node, drawn.conditions), hostname=f"sim-{seed}")
     plan = JobPlan(f"job-{seed}", drawn.workload, tuple(range(len(node.slots))), identity=draw_identity(rng))
     scenario = Scenario(f"random-{seed}", f"random instance {seed} of family {name}", node, (plan,))
-    return Instance(scenario, name, near, drawn.seconds)
+    freed = None
+    if drawn.freed is not None:
+        neighbour = (drawn.victim + 1) % len(node.slots)
+        alike = {**node.conditions, drawn.victim: node.conditions[neighbour]}
+        freed = replace(scenario, node=replace(node, conditions=alike), jobs=(replace(plan, workload=drawn.freed),))
+    return Instance(scenario, name, near, drawn.seconds, drawn.victim, freed)
 
 
 def _conditions(rng: random.Random, node: NodePlan, given: dict[int, Conditions]) -> dict[int, Conditions]:
