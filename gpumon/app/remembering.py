@@ -1,22 +1,44 @@
 """What the daemon remembers and is told: the history's keeper and the listener for reports, side by side.
 
-Both are optional and neither is ever waited for. A simulated node has a history of its own.
+Both are optional and neither is ever waited for. A simulated node has a history of its own. Commands that watch by
+themselves read what the daemon has kept, where they may, and write nothing.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from gpumon.config import Config
-from gpumon.history import Keeper, file_in, folder_of, has_folder, salt_in
+from gpumon.history import HistoryError, Keeper, Store, file_in, folder_of, has_folder, known_salt, salt_in
 from gpumon.model.past import NOTHING, Past
 from gpumon.model.samples import Tick
 from gpumon.model.settings import HistorySettings, Settings
 from gpumon.model.view import NodeView
 from gpumon.pipeline import State
 from gpumon.sampling.reported import Listener
+
+
+def remembered(config: Config, *, simulated: bool) -> tuple[Past, Settings]:
+    """Return what the history of this node knows, and the settings by which its workloads are recognised.
+
+    Nothing for who may not read it: the folder is the daemon's.
+    """
+    history = config.history
+    if history is None or (simulated and not has_folder(history, os.environ)):
+        return NOTHING, config.settings
+    folder = folder_of(history, os.environ)
+    salt = known_salt(folder)
+    if not salt:
+        return NOTHING, config.settings
+    try:
+        with closing(Store.open_to_read(file_in(folder, simulated=simulated))) as store:
+            past = store.past()
+    except (HistoryError, OSError):
+        return NOTHING, config.settings
+    return past, replace(config.settings, workload_salt=salt)
 
 
 class Remembering:

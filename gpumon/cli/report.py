@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 
+from gpumon.app.remembering import remembered
 from gpumon.app.watching import watch
 from gpumon.cli import reporting
 from gpumon.cli.arguments import Subparsers, duration
@@ -42,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
             left = show_seconds(max(0, round(args.duration - (tick.mono_s - first.mono_s))))
             print(f"\rwatching {len(tick.cards)} cards, {left} left ", end="", file=sys.stderr, flush=True)
 
-    finished = reporting.judged(watch(config, args.simulate, args.duration), config.settings, progress)
+    past, settings = remembered(config, simulated=args.simulate is not None)
+    finished = reporting.judged(watch(config, args.simulate, args.duration), settings, progress, past)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     if finished is None or not last:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from gpumon.model.errors import GpumonError
+from gpumon.model.past import NOTHING, Past
 from gpumon.model.samples import Tick
 from gpumon.model.settings import Settings
 from gpumon.pipeline import initial_state, step
@@ -33,12 +34,12 @@ def warn(sentence: str) -> None:
 
 
 def judged(
-    ticks: Iterable[Tick], settings: Settings, progress: Callable[[Tick], None] = lambda _: None
+    ticks: Iterable[Tick], settings: Settings, progress: Callable[[Tick], None] = lambda _: None, past: Past = NOTHING
 ) -> FinishedReport | None:
     """Return the report of a run of ticks, None when there was none."""
     state, collector = initial_state(), ReportCollector()
     for tick in ticks:
-        state = step(state, tick, settings)
+        state = step(state, tick, settings, past)
         if state.view is not None:
             collector.add(state.view, state.intervals)
         progress(tick)

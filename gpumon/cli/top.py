@@ -9,6 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 
+from gpumon.app.remembering import remembered
 from gpumon.app.watching import watch
 from gpumon.cli.arguments import Subparsers
 from gpumon.config import Config, load
@@ -94,8 +95,9 @@ class _Watching:
     def _follow(self, config: Config, scenario: str | None) -> None:
         state = initial_state()
         try:
+            past, settings = remembered(config, simulated=scenario is not None)
             for tick in watch(config, scenario, None):
-                state = step(state, tick, config.settings)
+                state = step(state, tick, settings, past)
                 if state.view is not None:
                     self._newest = state_json.state(state.view)
                 if self._closing:

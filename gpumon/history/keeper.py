@@ -19,6 +19,7 @@ from gpumon.model.findings import FINDINGS_BY_NAME
 from gpumon.model.past import NOTHING, Past, Run, SetRate
 from gpumon.model.settings import HistorySettings
 from gpumon.model.verdict import Finding
+from gpumon.scaling.compare import LEAST_WATCHED_S
 
 WRITE_S = 30.0
 AGAIN_S = 60.0
@@ -124,7 +125,7 @@ class Keeper:
     def _write(self) -> None:
         assert self._store is not None  # opened before
         offered_runs, offered_rates = self._offered
-        runs = {run.key: run for run in offered_runs if run.beginning not in self.past.forgotten}
+        runs = {run.key: run for run in offered_runs if run.beginning not in self.past.forgotten and self._is_due(run)}
         fresh = {key: run for key, run in runs.items() if self._written.get(key) is not run}
         rates = [rate for key, rate in offered_rates.items() if self._is_news(key, rate)]
         if fresh or rates:
@@ -134,6 +135,11 @@ class Keeper:
             self._written_rates = dict(offered_rates)
             self.past = with_news(self.past, [run for key, run in fresh.items() if key not in gone], rates)
         self._forgotten_at_last({run.beginning for run in offered_runs})
+
+    def _is_due(self, run: Run) -> bool:
+        """Return False for a run that says less than what the file holds of it, from before a restart of gpumon."""
+        known = next((one for one in self.past.runs.get(run.workload, ()) if one.key == run.key), run)
+        return known.beginning == run.beginning or run.watched_s >= min(known.watched_s, LEAST_WATCHED_S)
 
     def _forget(self, gone: Iterable[Key]) -> None:
         """Tell the pipeline to drop runs that are no longer in the file: somebody has had them forgotten."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpumon.model.settings import HistorySettings
 
 STATE_FOLDER = "/var/lib/gpumon"
-_SALT_BYTES = 32
+_SALT, _SALT_BYTES = "salt", 32
 
 
 def folder_of(settings: HistorySettings, environ: Mapping[str, str]) -> Path:
@@ -32,18 +32,24 @@ def file_in(folder: Path, *, simulated: bool = False) -> Path:
     return folder / ("history-simulated.sqlite" if simulated else "history.sqlite")
 
 
+def known_salt(folder: Path) -> str:
+    """Return the installation's salt, "" where there is none or where it may not be read."""
+    try:
+        known = (folder / _SALT).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return known if len(known) == 2 * _SALT_BYTES else ""
+
+
 def salt_in(folder: Path) -> str:
     """Return the installation's salt, made at the first call.
 
     It lies beside the history and not in it: a copy of the file alone tells nothing about command lines. Where it
     cannot be kept, one of this process's life is returned: its own runs can still be compared.
     """
-    path = folder / "salt"
-    try:
-        known = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        known = ""
-    if len(known) == 2 * _SALT_BYTES:
+    path = folder / _SALT
+    known = known_salt(folder)
+    if known:
         return known
     made = secrets.token_hex(_SALT_BYTES)
     try:

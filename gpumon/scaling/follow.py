@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.analysis.evidence import CardEvidence
@@ -93,16 +93,21 @@ def follow(
         if verdict is None or (tick.seq + number) % ROUND:
             present[job.gpu_job] = before
             continue
-        now = _settle(before, _working(job, looks), tick.mono_s, job.gpu_job) if _alone(job) else Follow()
+        workload = _workload(job, tick.processes)
+        now = Follow()
+        if _alone(job):
+            known_sets = {one.uuids for one in past.runs.get(workload, ()) if one.gpu_job == job.gpu_job}
+            now = _settle(before, _working(job, looks), tick.mono_s, job.gpu_job, known_sets)
         if now.key is not None and not now.pending:
             known = watched.pop(now.key, None)
             span_s = 0.0 if known is None else _span_s(before, tick)
-            begun = known or Watched(_begin(job, now.key[1], tick, verdict))
+            begun = known or Watched(_begin(job, workload, now.key[1], tick, verdict))
             grown = _grow(begun, job, tick, seen, span_s=span_s)
             watched[now.key] = grown
             _learn(rates, grown.run, looks.values(), verdict, tick.wall_s)
             everything = _together(past, grown.run, watched, rates)
-            now = replace(now, scaling=judge(grown.run, everything, _node(job, grown.run, tick, verdict)))
+            run = _as_known(grown.run, past)
+            now = replace(now, scaling=judge(run, everything, _node(job, run, tick, verdict)))
         present[job.gpu_job] = replace(now, looked_s=tick.mono_s)
     for rate in said:
         key = present[rate.gpu_job].key
@@ -124,8 +129,10 @@ def _working(job: Job, looks: Mapping[str, CardEvidence]) -> tuple[str, ...]:
     return tuple(sorted(uuid for uuid in held if not looks[uuid].utilization < WORKS)) if held <= looks.keys() else ()
 
 
-def _settle(before: Follow, working: tuple[str, ...], now_s: float, gpu_job: str) -> Follow:
-    """Return the job's present with its run's set of cards; another set must stand for a while.
+def _settle(
+    before: Follow, working: tuple[str, ...], now_s: float, gpu_job: str, known: Collection[tuple[str, ...]]
+) -> Follow:
+    """Return the job's present with its run's set of cards; a set the job is not known by must stand for a while.
 
     A job whose cards all rest (no requests, a pause) keeps its run.
     """
@@ -133,6 +140,8 @@ def _settle(before: Follow, working: tuple[str, ...], now_s: float, gpu_job: str
         return before
     if before.key is not None and before.key[1] == working:
         return replace(before, pending=(), pending_s=math.nan)
+    if before.key is None and working in known:
+        return Follow(key=(gpu_job, working))
     if before.pending != working:
         return replace(before, pending=working, pending_s=now_s)
     if now_s - before.pending_s >= SETTLED_S:
@@ -159,12 +168,18 @@ def _span_s(before: Follow, tick: Tick) -> float:
     return 0.0 if math.isnan(span_s) else min(span_s, 3.0 * ROUND)
 
 
-def _begin(job: Job, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Run:
+def _as_known(run: Run, past: Past) -> Run:
+    """Return a run as the history knows it where it was watched for longer: what has just started has seen little."""
+    before = next((one for one in past.runs.get(run.workload, ()) if one.key == run.key), run)
+    return before if before.watched_s > run.watched_s else run
+
+
+def _begin(job: Job, workload: str, uuids: tuple[str, ...], tick: Tick, verdict: Verdict) -> Run:
     indices = {card.identity.uuid: card.identity.index for card in tick.cards}
     names = {card.identity.name for card in tick.cards if card.identity.uuid in uuids}
     return Run(
         gpu_job=job.gpu_job,
-        workload=_workload(job, tick.processes),
+        workload=workload,
         tenant=job.tenant,
         uuids=uuids,
         gpus=tuple(sorted(indices[uuid] for uuid in uuids if uuid in indices)),

@@ -262,11 +262,12 @@ def _pace(run: Run, before: Seen) -> str:
 
 
 def _words(run: Run, one: Seen, choice: Option) -> str:
+    known = f"{one.evidence}, within {one.uncertainty:.0%}"
+    present = f"{run.count} cards do {1.0 / one.ratio:.2f} times the work of one ({known})"
+    if choice.count == run.count:
+        return present
     noun = "card does" if choice.count == 1 else "cards do"
-    return (
-        f"{run.count} cards do {1.0 / one.ratio:.2f} times the work of one ({one.evidence}, within "
-        f"{one.uncertainty:.0%}); {choice.count} {noun} {choice.ratio:.2f} times the present ({choice.evidence})"
-    )
+    return f"{present}; {choice.count} {noun} {choice.ratio:.2f} times the present ({choice.evidence})"
 
 
 def _set(question: Question, choice: Option) -> tuple[int, ...]:

@@ -144,6 +144,11 @@ def advice(job: JobState) -> list[str]:
     return [one_line_of_ours(line) for line in lines]
 
 
+def worth(job: JobState) -> list[str]:
+    """Return what the job's cards are worth beside fewer, by what was seen of the same work or worked out."""
+    return [one_line_of_ours(reason) for reason in job.scaling.reasons] if job.scaling else []
+
+
 def figures(job: JobState) -> list[tuple[str, str]]:
     """Return the job's figures as (name, value)."""
     found = [("layout", job.strategy or "")]

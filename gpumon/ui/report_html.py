@@ -54,7 +54,7 @@ def _job(job: JobState, finished: FinishedReport) -> str:
     intervals = job.intervals if isinstance(job.intervals, tuple) else ()
     body = [
         _advice(job),
-        _listed("Why gpumon says so", list(job.evidence), job.against),
+        _listed("Why gpumon says so", [*job.evidence, *phrases.worth(job)], job.against),
         _over_time(job, finished),
     ]
     if len(intervals) > 1:

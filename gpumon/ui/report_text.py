@@ -57,7 +57,7 @@ def _job(job: JobState, gpus: tuple[GpuState, ...]) -> list[str]:
             f"{_LETTERS[state]} {name} {phrases.percent(share)}" for state, name, share in phrases.shares(job)
         )
         lines += ["", f"     [{_bar(job)}]", *_item(told, "     ")]
-    lines += _list("Why", list(job.evidence)) + _list("What to do", phrases.advice(job))
+    lines += _list("Why", [*job.evidence, *phrases.worth(job)]) + _list("What to do", phrases.advice(job))
     if job.against:
         lines += _item(f"Would prove it wrong: {job.against}", "     ")
     figures = ", ".join(f"{name} {value}" for name, value in phrases.figures(job))

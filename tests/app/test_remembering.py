@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.app.remembering import Remembering
+from gpumon.app.remembering import Remembering, remembered
+from gpumon.cli import report
+from gpumon.cli.main import main
 from gpumon.config import Config, load
 from gpumon.export.publish import Publisher
 from gpumon.hardware.simulated import work
@@ -17,6 +19,7 @@ from gpumon.hardware.simulated.scenario import HostSpec, JobPlan, NodePlan, Scen
 from gpumon.hardware.simulated.training import Training
 from gpumon.history import Keeper
 from gpumon.history.store import read
+from gpumon.model.past import NOTHING
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import Verdict
 from gpumon.pipeline import initial_state, step
@@ -110,3 +113,26 @@ def test_a_history_that_cannot_be_written_is_a_series(
     remembering.start()
     page = Publisher(64).publish(remembering.shown(geforce()), {}).pages.text
     assert b'gpumon_node_finding{finding="history_read_only",severity="warning",audience="operator"} 1' in page
+
+
+def test_a_report_knows_what_the_daemon_has_seen(
+    config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half a minute of the running job is judged by its hours in the history, against the run on one card."""
+    live(config, 1)
+    live(config, 2)
+    job = JobPlan("job-2", WORK, (0, 1))
+    node = SimulatedNode(Scenario("life-2", "", NODE, (job,)), clock=CountingClock())
+    monkeypatch.setattr(report, "watch", lambda *_: ticks(node, node, config.settings.sampling, 30.0))
+    main(["report", "--simulate", "life-2"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "times the work of one (period, within" in told
+
+
+def test_who_may_not_read_the_history_gets_a_report_all_the_same(config: Config, tmp_path: Path) -> None:
+    """Without the salt or the file nothing is compared, and nothing is written."""
+    assert remembered(config, simulated=True) == (NOTHING, config.settings)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "salt").write_text("0" * 64)
+    (tmp_path / "history-simulated.sqlite").write_text("no history")
+    assert remembered(config, simulated=True)[0] is NOTHING
