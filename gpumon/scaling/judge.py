@@ -25,7 +25,7 @@ CLEARLY_FASTER = 0.03
 SIGMAS = 1.5
 # Over break-even, where only the model says so; and still over it at the low end of what was seen.
 MODEL_MARGIN, SURE_MARGIN = 1.5, 1.2
-WIDEST = 0.2  # half-width of an efficiency that is still worth saying
+WIDEST = 0.15  # half-width of an efficiency that is still worth saying, as of a time split
 # Weights and caches must fit with this much of a card's memory left.
 FITS = 0.95
 REPLICATED = frozenset({"ddp", "dataparallel", "gloo"})

@@ -17,6 +17,8 @@ from gpumon.scaling.exchange import latency_ratio, ring_share
 from gpumon.scaling.work import Work, own_share
 
 LEAST_OWN = 0.01  # of the time; below it no ratio means anything
+# Of what is bound by memory, anything may be the update of the weights: as likely as not half of it.
+UPDATE_LIKELY = 0.5
 HELD_UP = 0.04  # of the time without a kernel: less are the gaps between steps that every job has
 
 
@@ -103,7 +105,7 @@ def predict(
     likely, *ends = rates
     corners = itertools.product((run.shares, replace(run.shares, memory=0.0)), (-width, width), ends)
     ratios = []
-    for shares, moved, rate in ((run.shares, 0.0, likely), *corners):
+    for shares, moved, rate in ((_likely(run.shares), 0.0, likely), *corners):
         shift = 0.0 if known is None else _shift(run, shares, work, known[0])
         seen = shifted(run, shares, shift + moved)
         if seen is None:
@@ -130,8 +132,11 @@ def break_even_margin(run: Run, work: Work) -> tuple[float, float]:
     """
     if run.shares is None or run.count < 2 or work is Work.UNKNOWN:
         return 0.0, 0.0
-    likely, least = (_margin(run, run.shares, work, shift) for shift in (0.0, run.shares.width))
-    return likely, least
+    return _margin(run, _likely(run.shares), work, 0.0), _margin(run, run.shares, work, run.shares.width)
+
+
+def _likely(shares: Shares) -> Shares:
+    return replace(shares, memory=UPDATE_LIKELY * shares.memory)
 
 
 def _margin(run: Run, shares: Shares, work: Work, shift: float) -> float:

@@ -322,7 +322,7 @@ def test_an_update_that_is_cut_up_is_whole_on_one_card() -> None:
     now = sharded(2, 0.2, 0.37, 0.16)
     said = judge(now, Past(), NODE)
     assert said is not None
-    assert said.efficiency == pytest.approx(0.53, abs=0.01)
+    assert said.efficiency == pytest.approx(0.45, abs=0.01)  # half of what memory binds counts as update
     assert not said.slowdown
     plain = judge(dataclasses.replace(now, strategy="ddp"), Past(), NODE)
     assert plain is not None
