@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Shape:
     humped: float = math.nan  # share of cards whose slots are either busy or quiet
     quiet_run_s: float = math.nan  # a stretch without traffic that comes again and again: one of the longest tenth
     slot_s: float = math.nan  # how finely that was seen
+    window_s: float = math.nan  # how long one look at the link lasts
+    unevenness: float = math.nan  # 90th over 50th percentile of these looks: 1 where the link shows one rate
     power_swing: float = math.nan  # between the quarters of the power samples, over the limit; NaN if averaged
     power_spread: float = math.nan  # standard deviation of the power samples over their mean; NaN if averaged
     busy: tuple[float, ...] = ()  # share of time with a kernel
@@ -70,14 +72,15 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, totals: Se
         cards: those of one job.
         totals: the memory each of them has, bytes; NaN unknown.
         nvlinked: some of them have working NVLink, so that PCIe alone does not tell what is exchanged.
-        slots: the first card's slot window over the same time, shape (6, n), by uuid; others are not needed.
+        slots: the slot windows of the links in use over the same time, shape (6, n), by uuid; only the first card's
+            rhythm is looked at.
     """
     links = [link_in_use(card) for card in cards]
     seen = [link for link in links if link is not None]
     known = bool(cards) and all(card.pcie.known for card in cards)
     known = known and (not nvlinked or all(card.nvlink is not None and card.nvlink.known for card in cards))
     rates = tuple(math.nan if link is None else link.rate for link in links)
-    quiet_run_s, slot_s = _quiet_run(seen, slots)
+    rhythm = _rhythm(seen, slots)
     spreads = [card.power.spread / card.power_mean for card in cards if _follows(card) and card.power_mean > 0.0]
     swings = [
         (card.power.high_quarter - card.power.low_quarter) / card.power_limit
@@ -91,8 +94,10 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, totals: Se
         lean=tuple(math.nan if link is None else _lean(link) for link in links),
         same_instant=_mean([link.same_instant for link in seen]),
         humped=_mean([float(link.humped) for link in seen]),
-        quiet_run_s=quiet_run_s,
-        slot_s=slot_s,
+        quiet_run_s=rhythm.quiet_run_s,
+        slot_s=rhythm.slot_s,
+        window_s=rhythm.window_s,
+        unevenness=rhythm.unevenness,
         power_swing=_mean(swings),
         power_spread=_mean(spreads),
         busy=tuple(1.0 - card.gap for card in cards),
@@ -122,23 +127,37 @@ def _mean(values: Sequence[float]) -> float:
     return sum(present) / len(present) if present else math.nan
 
 
-def _quiet_run(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> tuple[float, float]:
-    """Return a recurring quiet stretch and the usual distance of slots, seconds, from one card's slots; NaN without.
+@dataclass(frozen=True, slots=True)
+class _Rhythm:
+    """What one card's slots show; the fields are those of Shape."""
+
+    quiet_run_s: float = math.nan
+    slot_s: float = math.nan
+    window_s: float = math.nan
+    unevenness: float = math.nan
+
+
+def _rhythm(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> _Rhythm:
+    """Return how one card's exchange comes and goes.
 
     From the end of one loud slot to the beginning of the next the link was quiet, or not looked at; what is usually
-    not looked at between two slots is taken off.
+    not looked at between two slots is taken off, and where no slot between them was quiet there is no stretch.
     """
-    if not links or not slots:
-        return math.nan, math.nan
-    window = next(iter(slots.values()))
-    if window.shape[1] < FEWEST_SLOTS:
-        return math.nan, math.nan
+    window = next(iter(slots.values()), np.empty((6, 0)))
+    if not links or window.shape[1] < FEWEST_SLOTS:
+        return _Rhythm()
     rates = np.fmax(window[RX], window[TX]) / (window[T1] - window[T0])
+    present = np.sort(rates[~np.isnan(rates)])
+    middle, top = (float(present[int(q * present.size)]) if present.size else math.nan for q in (0.5, 0.9))
+    seen = _Rhythm(
+        slot_s=float(np.median(np.diff(window[T1]))),
+        window_s=float(np.median(window[T1] - window[T0])),
+        unevenness=top / middle if middle > 0.0 else math.nan,
+    )
     loud = np.flatnonzero(rates > QUIET_SLOT * max(link.plateau for link in links))
-    slot_s = float(np.median(np.diff(window[T1])))
     if loud.size < FEWEST_SLOTS // 3:
-        return math.nan, slot_s
+        return seen
     unseen = float(np.median(window[T0][1:] - window[T1][:-1]))
-    runs = np.sort(window[T0][loud[1:]] - window[T1][loud[:-1]])
-    longest = runs[-max(1, runs.size // 10) :]
-    return max(0.0, float(longest.mean()) - max(0.0, unseen)), slot_s
+    runs = np.where(np.diff(loud) > 1, window[T0][loud[1:]] - window[T1][loud[:-1]] - max(0.0, unseen), 0.0)
+    longest = np.sort(runs)[-max(1, runs.size // 10) :]
+    return replace(seen, quiet_run_s=max(0.0, float(longest.mean())))

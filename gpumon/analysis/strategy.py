@@ -61,20 +61,29 @@ FEEDING = 3.0  # times the others' traffic through the card that hands out and c
 AT_ONCE = 0.3
 APART = 0.45
 EVEN = 0.75  # least card over most: collectives are even
+BLURRED_AT_ONCE = 0.2
+UNEVEN_AT_ONCE = 0.6  # what a stage sends and what it receives may meet by chance
 # Layers and their collectives take turns faster than the power sensor follows (tens of ms), so that its samples hardly
 # spread. A replica that waits in its exchange for a tenth of the time, at a third of its working power, spreads them
 # by sqrt(0.1 * 0.9) * 0.67 / 0.93 = 0.22 of the mean.
-STEADY_POWER = 0.17
+STEADY_POWER = 0.2
 WAITS_POWER = 0.22
 POOL_SHARE = 0.85  # of the memory: vLLM takes 0.9 at start, SGLang 0.85 to 0.9
-SWINGS = 0.3
+SWINGS = 0.25
 SHORTEST_STEP_S = 0.15  # a step shorter than this is as steady as layers are
+# Looks at the link that are shorter than a gathered unit of weights (hundreds of megabytes, tens of ms) and longer than
+# one layer's turn: all of the former show the rate the link levels off at, the latter show more and less of both.
+SHORT_LOOK_S = 0.03
+LEVEL = 1.12  # 90th over 50th percentile
+ROUGH = 1.15
 # Bytes of one step over the memory held, at most; packets and headers add up to 13 % (256-byte payloads).
 WIRE = 1.13
 # Pauses of a step without traffic: the forward pass of a replica is a third of its work and exchanges nothing, and
 # sharded weights are fetched all along.
 PAUSES = 0.15
 NO_PAUSE = 0.12
+# Gradients are a fifth of what the memory held allows, at least: less is what activations and stages send.
+FEWEST_GRADIENTS = 0.2
 LOOKS_KEPT = 6
 
 
@@ -99,6 +108,8 @@ class Seen:
 
 # Told by processes and by traffic that is there or not; the others are told by how much, which a wrong period spoils.
 _FIRM = frozenset({"single", "independent", "dataparallel", "device_map"})
+_ABSENT = frozenset({"pp", "device_map", "independent"})
+_BY_AMOUNT = frozenset({"ddp", "zero1", "fsdp", "tp"})  # stand where half of the looks say so
 
 
 def recognise(job: Job, recent: tuple[Told, ...]) -> Seen:
@@ -118,16 +129,18 @@ def recognise(job: Job, recent: tuple[Told, ...]) -> Seen:
 def _most(recent: tuple[Told, ...]) -> Told:
     """Return what was told most often, the newest where that is not clear.
 
-    What rests on absence (stages, independence) gives way to an optimizer on the host, which is seen only at those
-    looks that catch it at work, and stands only when every look says so.
+    What rests on absence (stages, turns, independence) gives way to an optimizer on the host, which is seen only at
+    those looks that catch it at work; independence stands only when every look says so.
     """
     told = [one for one in recent if one.strategy]
     if not told:
         return Told()
     counts = Counter(one.strategy for one in told)
     best = max(reversed(told), key=lambda one: counts[one.strategy])
-    if best.strategy in ("pp", "independent") and counts["offload"]:
+    if best.strategy in _ABSENT and counts["offload"]:
         return next(one for one in reversed(told) if one.strategy == "offload")
+    if best.strategy in _BY_AMOUNT and 2 * counts[best.strategy] < len(recent):
+        return Told()
     if best.strategy == "independent" and (len(told) < LOOKS_KEPT or len(counts) > 1):
         return next((one for one in reversed(told) if one.strategy != "independent"), Told())
     return best
@@ -192,7 +205,7 @@ def _staged(shape: Shape, gap: float) -> Told | None:
         return None
     if _ends_half(shape):
         return Told("pp", "the cards at both ends carry half of what the others do, and all wait in kernels at times")
-    if shape.quiet or not shape.even >= EVEN or shape.same_instant < AT_ONCE:
+    if shape.quiet or shape.same_instant < (AT_ONCE if shape.even >= EVEN else UNEVEN_AT_ONCE):
         return Told("pp", f"cards wait in kernels for work while {shape.total / 1e6:.0f} MB/s cross each link")
     return None
 
@@ -224,7 +237,8 @@ def _one_process(shape: Shape) -> Told:
     if not shape.known or shape.quiet or not others:
         return Told()
     hands_out = first >= 0.6 * (len(shape.rate) - 1) * max(others)
-    if shape.same_instant <= APART and hands_out and together > IN_TURN[1]:
+    # With two cards both carry the same, and only taking turns tells.
+    if hands_out and together > IN_TURN[1] and (len(others) > 1 or shape.same_instant <= APART):
         why = f"one process; card 0 moves {first / 1e9:.1f} GB/s each way, the others {_median(others) / 1e9:.1f}"
         return Told("dataparallel", f"{why}, first out and then back")
     return Told()
@@ -252,46 +266,73 @@ def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
         return Told()
     part = (cards - 1) / cards
     said = f"all cards move {shape.total / 1e9:.1f} GB/s each way"
-    held = sum(shape.memory) / cards
+    held = _mean(shape.memory)
     volume = shape.total * step_s / held if held > 0.0 else math.nan
-    sharded = 6 * part * cards / 16 * WIRE  # 2-byte weights three times over a share of the state
-    if shape.power_spread <= STEADY_POWER and not volume > 0.5 * sharded:
-        # A training that computes all the time is as steady, but its traffic comes in bursts with a period.
-        bursts = shape.humped >= 0.5 and not math.isnan(step_s)
-        # Shards that are fetched as fast as the links allow are steady, too. Servers fill a pool at start and hold it;
-        # without one only a volume that shards of this size would exceed tells layers from shards.
-        pool = all(share >= POOL_SHARE for share in shape.memory_share)
-        if step_s < SHORTEST_STEP_S or bursts or not (pool or volume <= 0.5 * sharded):
-            return Told()
+    of_replicas = volume / (4 * part / 16 * WIRE)
+    of_shared = volume / (4 * part / (2 + 14 / cards) * WIRE)
+    of_sharded = volume / (6 * part * cards / 16 * WIRE)  # 2-byte weights three times over a share of the state
+    if _in_layers(shape, step_s, of_sharded):
         return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
-    if math.isnan(volume) or not shape.same_instant >= AT_ONCE:
+    blurred = shape.window_s <= SHORT_LOOK_S
+    if math.isnan(volume) or not shape.same_instant >= (BLURRED_AT_ONCE if blurred else AT_ONCE):
         return Told()
     said += f", {100 * volume:.0f} % of the memory held in each step of {step_s:.2f} s"
-    return _by_volume(shape, step_s, said, volume / (4 * part / 16 * WIRE), volume / sharded)
+    return _by_volume(shape, step_s, said, (of_replicas, of_shared, of_sharded))
 
 
-def _by_volume(shape: Shape, step_s: float, said: str, of_replicas: float, of_sharded: float) -> Told:
-    """Tell replicas from shards by what crosses in a step, over the most that each can send for the memory held.
+def _in_layers(shape: Shape, step_s: float, of_sharded: float) -> bool:
+    """Return True where the exchange is that of layers which are cut over the cards.
+
+    A training that computes all the time is as steady, but its traffic comes in bursts with a period. Shards that are
+    fetched as fast as the links allow are steady, too. Servers fill a pool at start and hold it; without one only a
+    volume that shards of this size would exceed tells layers from shards, and short looks at the link.
+    """
+    if not shape.power_spread <= STEADY_POWER or of_sharded > 0.5 or step_s < SHORTEST_STEP_S:
+        return False
+    if shape.humped >= 0.5 and not math.isnan(step_s):
+        return False
+    if shape.memory_share and min(shape.memory_share) >= POOL_SHARE:
+        return True
+    if shape.window_s <= SHORT_LOOK_S:
+        return of_sharded <= 0.5 and shape.unevenness >= ROUGH
+    return of_sharded <= 0.3
+
+
+def _by_volume(shape: Shape, step_s: float, said: str, volume: tuple[float, float, float]) -> Told:
+    """Tell replicas from shards by what crosses in a step.
 
     Args:
-        of_replicas: over all gradients once, 2 bytes each, where the state is whole on every card.
-        of_sharded: over all weights three times, where each card holds its share of the state.
+        volume: over the most that each can send for the memory held. Of replicas: all gradients once, 2 bytes each,
+            where the state is whole on every card. Of replicas that share gradients and state (ZeRO-2): the same. Of
+            shards: all weights three times, where each card holds its share of everything.
     """
+    of_replicas, of_shared, of_sharded = volume
     pause = shape.quiet_run_s / step_s
     paused = pause >= PAUSES and shape.quiet_run_s >= 2 * shape.slot_s
     waits = shape.power_spread >= WAITS_POWER
     if of_replicas <= 1.1:
         # Without a pause the exchange is nearly all there is; then little memory is left for anything but the state.
-        if waits and (paused or of_replicas >= 0.5):
+        if waits and of_replicas >= FEWEST_GRADIENTS and (paused or of_replicas >= 0.5):
             return Told("ddp", f"{said}, with a pause of {100 * pause:.0f} %: gradients, once")
         return Told()
-    if of_replicas <= 2.0 or of_sharded > 1.0:  # 4-byte gradients; a period of several steps
+    if of_sharded > 1.0:  # a period of several steps
         return Told()
-    if pause <= NO_PAUSE and step_s >= 5 * shape.slot_s and (waits or of_sharded >= 0.5):
+    rough = shape.humped < 0.5 and shape.window_s <= SHORT_LOOK_S and not shape.unevenness <= LEVEL
+    unbroken = pause <= NO_PAUSE and not rough and step_s >= 5 * shape.slot_s
+    level = shape.humped < 0.5 and shape.window_s <= SHORT_LOOK_S and unbroken
+    # Replicas that compute so much that they hardly wait exchange nothing in their forward pass.
+    if unbroken and ((level and not waits) or (of_shared > 1.0 and (waits or of_sharded >= 0.5))):
         return Told("fsdp", f"{said}, without a pause: more than gradients, all along")
+    if of_replicas <= 2.0:  # gradients of 4 bytes, or of replicas that share their state
+        return Told()
     if waits and paused and of_sharded <= 0.5:
         return Told("zero1", f"{said}, with a pause of {100 * pause:.0f} %: replicas hold a part of their state")
     return Told()
+
+
+def _mean(values: tuple[float, ...]) -> float:
+    present = [value for value in values if not math.isnan(value)]
+    return sum(present) / len(present) if present else math.nan
 
 
 def _median(values: list[float]) -> float:

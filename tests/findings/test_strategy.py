@@ -27,9 +27,11 @@ REPLICAS = Shape(
     power_spread=0.4,
     busy=(0.99,) * 8,
     memory=(20 * GB,) * 8,
+    memory_share=(0.63,) * 8,
     computes=True,
 )
 STEADY = replace(REPLICAS, humped=0.0, quiet_run_s=0.0, power_swing=0.1, power_spread=0.04)
+SERVER = replace(STEADY, memory=(29 * GB,) * 8, memory_share=(0.91,) * 8)
 STAGES = replace(
     REPLICAS, rate=(0.06 * GB, *(0.13 * GB,) * 6, 0.06 * GB), same_instant=0.3, quiet_run_s=2.0, power_swing=0.6
 )
@@ -55,6 +57,7 @@ def _told(shape: Shape, processes: int = 8, *, step_s: float = 0.5, loopback: fl
         (replace(REPLICAS, memory=(8 * GB,) * 8), "zero1"),
         (replace(REPLICAS, memory=(3 * GB,) * 8, quiet_run_s=0.0, humped=0.0), "fsdp"),
         (STEADY, "tp"),
+        (SERVER, "tp"),
         (STAGES, "pp"),
         (QUIET, "independent"),
     ],
@@ -71,6 +74,44 @@ def test_a_process_for_each_card(shape: Shape, strategy: str) -> None:
 def test_one_process_for_all_cards(shape: Shape, strategy: str) -> None:
     """Cards in turn, everything through the first card, and a first card that is only fed."""
     assert _told(shape, processes=1) == strategy
+
+
+SHORT_LOOKS = replace(STEADY, memory=(8 * GB,) * 8, window_s=0.02, slot_s=0.047, power_spread=0.15)
+
+
+@pytest.mark.parametrize(("unevenness", "strategy"), [(1.04, "fsdp"), (1.4, "tp"), (1.13, "")])
+def test_short_looks_tell_layers_from_shards(unevenness: float, strategy: str) -> None:
+    """Steady power and traffic: weights keep the link at one rate, layers in turn show 20 ms of more and of less."""
+    assert _told(replace(SHORT_LOOKS, unevenness=unevenness)) == strategy
+
+
+def test_long_looks_tell_layers_by_little_volume_only() -> None:
+    """Counters over 50 ms blur both: at a third of what shards may send it is layers, at four tenths nobody knows."""
+    assert _told(replace(STEADY, memory=(6 * GB,) * 8, window_s=0.05)) == "tp"
+    assert _told(replace(STEADY, memory=(3.5 * GB,) * 8, window_s=0.05)) == ""
+
+
+def test_replicas_that_share_their_state_are_not_shards() -> None:
+    """All along and much, but no more than ZeRO-2 may send for the memory it holds: not told."""
+    all_along = replace(REPLICAS, quiet_run_s=0.0, humped=0.0)
+    assert _told(replace(all_along, memory=(4.2 * GB,) * 8)) == ""
+    assert _told(replace(all_along, memory=(3.2 * GB,) * 8)) == "fsdp"
+
+
+def test_little_volume_in_bursts_is_no_gradients() -> None:
+    """A twentieth of what gradients would be is stages, which meet by chance, or nothing that is known."""
+    assert _told(replace(REPLICAS, rate=(0.4 * GB,) * 8, power_swing=0.1)) == ""
+
+
+def test_three_dimensions_are_not_told_by_shape() -> None:
+    """Groups that exchange unevenly, 5 to 26 GB/s in and nearly nothing to 23 out, are no single strategy.
+
+    Source: one reading of 8 cards under Megatron with all three kinds of parallelism.
+    """
+    rx, tx = (26, 9, 5, 14, 21, 12, 8, 17), (23, 11, 0.001, 12, 19, 15, 6, 14)
+    rate = tuple(max(pair) * GB for pair in zip(rx, tx, strict=True))
+    lean = tuple((to - out) / (to + out) for to, out in zip(rx, tx, strict=True))
+    assert _told(replace(STEADY, rate=rate, lean=lean)) == ""
 
 
 def test_optimizer_on_the_host() -> None:
@@ -125,6 +166,17 @@ def test_one_odd_look_changes_nothing() -> None:
     """The answer given most often stands."""
     told = (Told("ddp"), Told("fsdp"), Told("ddp"), Told())
     assert recognise(_job(), told).strategy == "ddp"
+
+
+def test_an_answer_by_amounts_needs_half_of_the_looks() -> None:
+    """One look of three that finds a period is not enough; a host that works is seen only when it is caught."""
+    assert recognise(_job(), (Told(), Told(), Told("ddp"))).strategy == ""
+    assert recognise(_job(), (Told("pp"), Told("pp"), Told("offload"))).strategy == "offload"
+
+
+def test_phases_that_never_stand_long_are_looked_at() -> None:
+    """An optimizer on the host that takes turns with the cards every few seconds is seen, although no window lasts."""
+    assert watch(1_000_063, command_line=False).said == "offload"
 
 
 @pytest.mark.parametrize("command_line", [True, False])

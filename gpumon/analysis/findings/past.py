@@ -17,6 +17,7 @@ class JobFindings:
 
     held: Held = field(default_factory=Held)
     told: tuple[Told, ...] = ()  # by the shape, at the last looks
+    told_on: frozenset[str] = frozenset()  # the cards it was the shape of; on others it is void
     strategy: Seen = field(default_factory=Seen)
     saves: Saves = field(default_factory=Saves)
     subject: Subject | None = None  # of the newest look

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from gpumon.analysis import shape, windows
+from gpumon.analysis import beat, shape, windows
 from gpumon.analysis.case import Case
+from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.findings import JOB_DETECTORS, NODE_DETECTORS, holding
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.past import FindingsPast, JobFindings, SwapLevels
@@ -22,7 +23,7 @@ from gpumon.analysis.strategy import LOOKS_KEPT, Seen, Told, by_shape, recognise
 from gpumon.model.causes import CAUSES_BY_KEY
 from gpumon.model.job import Job
 from gpumon.model.process import HostSample, Process
-from gpumon.model.samples import Tick
+from gpumon.model.samples import Floats, Tick
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import Finding, JobClass, Verdict
 from gpumon.model.view import UplinkView
@@ -32,6 +33,8 @@ TURNS = 10  # ticks over which the jobs' looks are spread
 OVERDUE_S = 15.0  # a job whose turn fell into a hole, or whose ticks are further apart than its turns
 SETTLED_S = 15.0  # how long a verdict has stood before anything rests on it
 SHORTEST_S = 12.0  # of a window, for a look
+# For a look at the shape alone: the window of a job whose phases last so long that each is a change never gets longer.
+SHORTEST_SHAPE_S = 5.0
 SAVES_KEPT = 60  # looks: ten minutes
 SAVES_BYTES_PER_SECOND = 50e6  # to disk: a checkpoint, not a log
 WATCHED_FROM_START_S = 60.0
@@ -99,11 +102,14 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
     """Look at one job: recognise its strategy, and ask every detector whose signals were there."""
     memory, now_s = now.memories[job.gpu_job], now.tick.mono_s
     case = memory.case
-    if case is None or case.evidence.seconds < SHORTEST_S:
+    if case is None or case.evidence.seconds < SHORTEST_SHAPE_S:
         return replace(before, strategy=recognise(job, before.told), looked_s=now_s)
     by_key = _processes(job, now)
     cards = _cards(job, memory, now, by_key)
-    told = _told(before, job, now, cards)
+    on = frozenset(facts.seen.uuid for facts in cards)
+    told = _told(before.told if before.told_on == on else (), job, now, cards)
+    if case.evidence.seconds < SHORTEST_S:
+        return replace(before, told=told, told_on=on, strategy=recognise(job, told), looked_s=now_s)
     saves = _saves(before.saves, case)
     subject = _subject(job, case, now, cards, by_key, strategy=recognise(job, told), saves=saves, swap=swap)
     verdict = subject.verdict
@@ -120,7 +126,7 @@ def _look(before: JobFindings, job: Job, now: Now, swap: Swap) -> JobFindings:
         return detector.ask(subject, edge)
 
     held = holding.settle(before.held, JOB_DETECTORS, ask, there=there, askable=askable, now_s=now_s)
-    return JobFindings(held, told, subject.strategy, saves, subject, now_s)
+    return JobFindings(held, told, on, subject.strategy, saves, subject, now_s)
 
 
 def _saves(before: Saves, case: Case) -> Saves:
@@ -258,28 +264,31 @@ def _cards(job: Job, memory: JobMemory, now: Now, by_key: Mapping[Key, Process])
     return tuple(sorted(found, key=lambda facts: facts.gpu))
 
 
-def _told(before: JobFindings, job: Job, now: Now, cards: tuple[CardFacts, ...]) -> tuple[Told, ...]:
-    """Return what the shape told at the last looks and at this one; other cards make it void."""
+def _told(told: tuple[Told, ...], job: Job, now: Now, cards: tuple[CardFacts, ...]) -> tuple[Told, ...]:
+    """Return what the shape told at the last looks at the same cards, and at this one."""
     memory = now.memories[job.gpu_job]
     case = memory.case
-    same = before.subject is not None and before.subject.uuids == {facts.seen.uuid for facts in cards}
-    told = before.told if same else ()
     if case is None or not cards or memory.verdict.job_class in (JobClass.IDLE, JobClass.HUNG):
         return told
     seen = [facts.seen for facts in cards]
-    first = now.cards[seen[0].uuid].windows
-    link = shape.link_in_use(seen[0])
-    window = first.nvlink if link is not None and link is seen[0].nvlink else first.pcie
+    slots = {one.uuid: _slots(one, now.cards[one.uuid], case.evidence.from_s) for one in seen}
     newest = by_shape(
         job,
         shape.of(
             seen,
-            {seen[0].uuid: windows.since(window, case.evidence.from_s)},
+            slots,
             totals=[facts.memory_total for facts in cards],
             nvlinked=any(facts.card.nvlink.active > 0 for facts in cards),
         ),
-        step_s=case.step_s,
+        step_s=beat.of_slots(tuple(slots.values())) if math.isnan(case.step_s) else case.step_s,
         loopback=case.host("loopback_bytes_per_second"),
         process_cpus=case.host("gpu_process_cpus"),
     )
     return (*told, newest)[-LOOKS_KEPT:]
+
+
+def _slots(seen: CardEvidence, card: CardMemory, from_s: float) -> Floats:
+    """Return the slots of the link that carries the card's exchange, shape (6, n)."""
+    link = shape.link_in_use(seen)
+    in_use = card.windows.nvlink if link is not None and link is seen.nvlink else card.windows.pcie
+    return windows.since(in_use, from_s)
