@@ -30,6 +30,9 @@ _UPDATE_CUT_UP = frozenset({"zero1", "zero2", "zero3", "fsdp"})
 # its double.
 NEAR = 1.15
 MOST = 1.85
+# Shares that leave more open than MOST confirm a period only by fitting as they stand, and not where a step has so few
+# micro-batches that shares which are off by their number would fit another period.
+MANY = 4
 # Without a strategy to go by, the other kind must lie this factor further away.
 CLEARER = 1.35
 
@@ -71,11 +74,15 @@ def of_pair(now: Run, before: Run) -> tuple[Work, float]:
     if math.isnan(ratio):
         return Work.UNKNOWN, 1.0
     expected = {Work.PER_CARD: 1.0, Work.TOTAL: before.count / now.count}
+    accumulation = max(now.accumulation, before.accumulation, 1)
+    if within > math.log(MOST):
+        if work is Work.UNKNOWN or 1 < accumulation < MANY:
+            return Work.UNKNOWN, 1.0
+        within = math.log(NEAR)
     if work is Work.UNKNOWN:
         return _by_working(ratio, within, expected), 1.0
     likely = expected[work] * _update_ratio(now, before)
     low, high = sorted((expected[work], likely))
-    accumulation = max(now.accumulation, before.accumulation, 1)
     for steps in dict.fromkeys((1.0, float(accumulation), 1.0 / accumulation)):
         seen = ratio * steps
         if max(math.log(low / seen), math.log(seen / high)) <= within and _apart(seen, likely) <= math.log(MOST):
@@ -96,8 +103,6 @@ def _working_ratio(now: Run, before: Run) -> tuple[float, float]:
         return math.nan, 0.0
     open_ = math.hypot(now.shares.width / now.shares.own, before.shares.width / before.shares.own)
     within = math.log(NEAR) + open_
-    if within > math.log(MOST):
-        return math.nan, 0.0
     return now.shares.own * now.step_s / (before.shares.own * before.step_s), within
 
 

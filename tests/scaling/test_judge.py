@@ -376,3 +376,19 @@ def test_nor_is_a_margin_without_a_run() -> None:
     said = judge(at(2, 0.094, 0.42, shares=shares(0.42, 0.58, width=0.03)), Past(), NODE)
     assert said is not None
     assert not said.slowdown
+
+
+@pytest.mark.parametrize(("own", "used"), [(0.62, True), (0.42, False)])
+def test_uncertain_shares_confirm_a_period_only_as_they_stand(own: float, used: bool) -> None:
+    """Work and exchange that cannot be told apart fit any period somewhere: the likely working time must fit."""
+    now = at(4, 0.4, own, strategy="tp", shares=shares(own, 1.0 - own, width=0.4))
+    said = judge(now, known(at(1, 1.0, 1.0)), NODE)
+    assert (said is not None and said.evidence == "period") is used
+
+
+@pytest.mark.parametrize(("accumulation", "used"), [(2, False), (8, True)])
+def test_nor_where_few_micro_batches_could_be_mistaken(accumulation: int, used: bool) -> None:
+    """One run shows a micro-batch, the other its step: shares that are off by two would fit two of two as well."""
+    now = at(2, 0.25, 0.4, accumulation=accumulation, shares=shares(0.4, 0.6, width=0.3))
+    said = judge(now, known(at(1, 0.1 * accumulation, 1.0, accumulation=accumulation)), NODE)
+    assert (said is not None and said.evidence == "period") is used
