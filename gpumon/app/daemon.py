@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import signal
 import socket
-import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import structlog
 
-from gpumon.app import service_manager
+from gpumon.app import securing, service_manager
 from gpumon.app.control import ControlSocket
 from gpumon.app.hidden import hidden
 from gpumon.app.log import dropped_lines
@@ -28,13 +28,12 @@ from gpumon.app.remembering import Remembering
 from gpumon.app.telling import Telling
 from gpumon.app.timers import Timers
 from gpumon.config import Config
-from gpumon.export.access import Access, Handshake, read_tokens
+from gpumon.export.access import Access, read_tokens
 from gpumon.export.answer import Site
 from gpumon.export.publish import Published, Publisher
 from gpumon.export.request import Request
 from gpumon.export.scope import Scope
 from gpumon.export.server import Server
-from gpumon.export.web_config import WebConfig, load_web_config
 from gpumon.hardware.reader import HostReader, NodeReader
 from gpumon.model.errors import ConfigError
 from gpumon.model.samples import Tick
@@ -43,6 +42,9 @@ from gpumon.recording import Writer
 from gpumon.sampling import Sampler
 from gpumon.ui import page, state_json
 from gpumon.ui.history_ring import HistoryRing
+
+if TYPE_CHECKING:
+    from ssl import SSLSocket
 
 # The interpreter hands its lock to a waiting thread after this time; at the default 5 ms one long analysis step would
 # show in a scrape's p99 (measured: 15 ms of analysis a second push it to 5.9 ms).
@@ -94,9 +96,8 @@ class Daemon:
         self._published: Published = self._publisher.before_first_tick(time.monotonic())
         self._sampler = Sampler(sources.node, sources.host, config.settings.sampling)
         self._recent = HistoryRing()
-        web = _web_config(config)
-        self._access = _access(web, config)
-        self._tls = None if web.tls is None else Handshake(web.tls)
+        users, self._tls = securing.from_file(config.web_config_file)
+        self._access = _access(users, config)
         self._server = Server(
             config.listen,
             current=lambda: self._published,
@@ -117,7 +118,7 @@ class Daemon:
     def _authorize(self, request: Request) -> Scope | None:
         return self._access.authorize(request)  # a reload puts another in its place
 
-    def _secure(self, sock: socket.socket) -> ssl.SSLSocket:
+    def _secure(self, sock: socket.socket) -> SSLSocket:
         assert self._tls is not None  # given to the server only then
         return self._tls(sock)
 
@@ -242,8 +243,8 @@ class Daemon:
         service_manager.reloading()
         try:
             config = self._reload()
-            web = _web_config(config)
-            access = _access(web, config)
+            users, tls = securing.from_file(config.web_config_file)
+            access = _access(users, config)
         except ConfigError as error:
             for problem in error.problems:
                 self._log.error("configuration not reloaded", problem=problem)
@@ -252,10 +253,10 @@ class Daemon:
                 self._log.warning(
                     "http.listen changes with a restart only", now=self._config.listen, then=config.listen
                 )
-            if (web.tls is None) != (self._tls is None):
+            if (tls is None) != (self._tls is None):
                 self._log.warning("TLS is switched on or off with a restart only", now=self._tls is not None)
-            elif web.tls is not None:
-                self._tls = Handshake(web.tls)
+            else:
+                self._tls = tls
             self._config, self._access = config, access
             self._telling.configure(config)
             self._sampler.configure(config.settings.sampling)
@@ -292,14 +293,9 @@ class Daemon:
         threading.Thread(target=self._command, args=(f"release {RELEASE_DEFAULT_S:g}",), daemon=True).start()
 
 
-def _web_config(config: Config) -> WebConfig:
-    """Return the checked web-config file. Raises ConfigError."""
-    return load_web_config(config.web_config_file) if config.web_config_file else WebConfig()
-
-
-def _access(web: WebConfig, config: Config) -> Access:
+def _access(users: Mapping[str, bytes], config: Config) -> Access:
     """Return who may see what, the tenants' tokens read anew. Raises ConfigError."""
     tokens, problems = read_tokens(config.token_files)
     if problems:
         raise ConfigError(tuple(problems))
-    return Access(web, tokens, time.monotonic)
+    return Access(users, tokens, time.monotonic)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpumon.config import Config
 from gpumon.model.view import NodeView
-from gpumon.notify.courier import Courier
-from gpumon.notify.notifier import Notifier
 from gpumon.notify.outbox import FILE
 from gpumon.notify.target import NotifySettings
+
+if TYPE_CHECKING:
+    from gpumon.notify.notifier import Notifier
 
 STATE_FOLDER = "/var/lib/gpumon"
 
@@ -22,6 +24,9 @@ class Telling:
         settings = config.notify
         self._notifier: Notifier | None = None
         if settings.targets:
+            from gpumon.notify.courier import Courier
+            from gpumon.notify.notifier import Notifier
+
             self._courier = Courier(memory_file(settings, FILE, simulated=simulated))
             self._notifier = Notifier(settings.targets, settings.repeat_s, self._courier)
 

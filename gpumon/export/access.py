@@ -1,4 +1,4 @@
-"""Who may see what: TLS, basic auth, and tokens that open one tenant's jobs.
+"""Who may see what: basic auth, and tokens that open one tenant's jobs.
 
 One bcrypt check costs 59 to 234 ms of CPU, so a pair that was right is remembered under a keyed digest, and unknown
 pairs are checked at a bounded rate: a client that guesses costs the node no more than that, whatever it sends.
@@ -10,19 +10,15 @@ import base64
 import binascii
 import hmac
 import secrets
-import socket
-import ssl
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import bcrypt
-import structlog
 
 from gpumon.export.request import Request
 from gpumon.export.scope import EVERYTHING, Scope
-from gpumon.export.web_config import TlsSettings, WebConfig
 
 _REMEMBERED = 256  # pairs, right ones and wrong ones each
 # Checks of unknown pairs: each costs about 0.1 s, so one client in two seconds and one in a second overall keeps
@@ -35,19 +31,18 @@ _CLIENTS = 1024
 _NOBODY = b"$2b$10$gWPiWyB4yVBn5qcCRoDGIO6F75hW.Ru1TJFBCrfg4t5jVEg.HULoS"
 _SHORTEST_TOKEN = 16
 
-_log = structlog.get_logger()
-
 
 class Access:
-    """Judges requests by the web-config file and the tenants' tokens. Safe to use from any thread."""
+    """Judges requests by the web-config file's users and the tenants' tokens. Safe to use from any thread."""
 
-    def __init__(self, web: WebConfig, tokens: Mapping[str, bytes], mono_s: Callable[[], float]) -> None:
+    def __init__(self, users: Mapping[str, bytes], tokens: Mapping[str, bytes], mono_s: Callable[[], float]) -> None:
         """
         Args:
+            users: name -> bcrypt hash; without any the page is open.
             tokens: tenant -> token.
             mono_s: clock for the rate limits.
         """
-        self._users = web.users
+        self._users = users
         self._key = secrets.token_bytes(32)  # of this process: a digest from a memory dump cannot be tried elsewhere
         self._tokens = {self._digest(token): Scope(frozenset({tenant})) for tenant, token in tokens.items()}
         self._mono_s = mono_s
@@ -124,45 +119,6 @@ class _Bucket:
             return False
         self._left -= 1.0
         return True
-
-
-class Handshake:
-    """Wraps accepted sockets in TLS. Files that changed are reread; ones that cannot be used leave the old in force."""
-
-    def __init__(self, tls: TlsSettings) -> None:
-        self._tls = tls
-        self._lock = threading.Lock()
-        self._stamp = self._stamps()
-        self._context = tls.context()
-
-    def __call__(self, sock: socket.socket) -> ssl.SSLSocket:
-        """Return the socket that speaks TLS, before its handshake. Takes the given one over. Raises OSError."""
-        return self._current().wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-
-    def _current(self) -> ssl.SSLContext:
-        stamp = self._stamps()
-        with self._lock:
-            if stamp != self._stamp:
-                self._stamp = stamp
-                try:
-                    self._context = self._tls.context()
-                    _log.info("certificate reread", file=str(self._tls.cert_file))
-                except OSError as error:
-                    _log.error("certificate cannot be used; the old one stays", error=str(error))
-            return self._context
-
-    def _stamps(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(
-            _stamp(file) for file in (self._tls.cert_file, self._tls.key_file, self._tls.client_ca_file) if file
-        )
-
-
-def _stamp(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino
 
 
 def read_tokens(files: Mapping[str, str]) -> tuple[dict[str, bytes], list[str]]:

@@ -12,10 +12,10 @@ import contextlib
 import http
 import selectors
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -24,6 +24,9 @@ from gpumon.export.listen import listening_sockets, parse_address
 from gpumon.export.publish import Published
 from gpumon.export.request import BadRequestError, Request, RequestReader
 from gpumon.export.scope import EVERYTHING, Scope
+
+if TYPE_CHECKING:
+    import ssl  # 2 MiB that only a server with certificates pays
 
 MAX_CONNECTIONS = 128  # ten scrapers, fifty viewers of the page, and room for as many strangers
 WRITE_S = 10.0  # for a whole answer: a page of 100 kB at 10 kB/s

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from gpumon.export.tls import TlsSettings
 from gpumon.model.errors import ConfigError
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -26,27 +27,6 @@ _CLIENT_AUTH = {
 _TLS_KEYS = ("cert_file", "key_file", "client_ca_file", "client_auth_type", "min_version")
 _SECTIONS = ("tls_server_config", "basic_auth_users")
 _BCRYPT = re.compile(r"\$2[abxy]\$[0-9]{2}\$[./A-Za-z0-9]{53}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """What a TLS context is made of. Paths are absolute."""
-
-    cert_file: Path
-    key_file: Path
-    client_ca_file: Path | None = None
-    client_auth: ssl.VerifyMode = ssl.CERT_NONE
-    min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
-
-    def context(self) -> ssl.SSLContext:
-        """Return a context with the files as they are now. Raises OSError (ssl.SSLError included)."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = self.min_version
-        context.load_cert_chain(self.cert_file, self.key_file)
-        if self.client_ca_file is not None:
-            context.load_verify_locations(self.client_ca_file)
-        context.verify_mode = self.client_auth
-        return context
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ takes the privileges of `attribution.conf` for other users' processes; without t
 
 from __future__ import annotations
 
-import http.client
 import math
 import os
 import re
@@ -92,15 +91,7 @@ def _sockets(folder: Path) -> frozenset[str]:
 
 def ask(port: int) -> ServerCount | None:
     """Return the counts of the server on a loopback port; None where there is none, or it is too slow or too long."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_S)
-    try:
-        connection.request("GET", "/metrics", headers={"Accept": "text/plain", "User-Agent": "gpumon"})
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            return None
-        page = answer.read(MOST_BYTES)
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
-    finally:
-        connection.close()
-    return parse(page)
+    from gpumon.hardware.http_get import over_loopback  # noqa: PLC0415 - 3 MiB that a node without such a server keeps
+
+    page = over_loopback(port, "/metrics", timeout_s=ANSWER_S, most_bytes=MOST_BYTES)
+    return None if page is None else parse(page)

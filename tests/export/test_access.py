@@ -13,9 +13,10 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from gpumon.export.access import Access, Handshake, read_tokens
+from gpumon.export.access import Access, read_tokens
 from gpumon.export.request import Request
 from gpumon.export.scope import EVERYTHING, Scope
+from gpumon.export.tls import Handshake
 from gpumon.export.web_config import WebConfig, load_web_config
 from gpumon.model.errors import ConfigError
 from tests.app.certificates import certificate
@@ -46,7 +47,7 @@ class Time:
 def access(users: bool = True, tokens: dict[str, bytes] | None = None) -> tuple[Access, Time]:
     """An Access with one user and the given tokens."""
     time = Time()
-    return Access(WebConfig(users={"prom": HASH} if users else {}), tokens or {}, time), time
+    return Access({"prom": HASH} if users else {}, tokens or {}, time), time
 
 
 def test_without_users_everybody_sees_what_metrics_carry() -> None:

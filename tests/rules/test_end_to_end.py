@@ -18,7 +18,6 @@ from gpumon.export.access import Access
 from gpumon.export.answer import Site
 from gpumon.export.publish import Publisher
 from gpumon.export.server import Server
-from gpumon.export.web_config import WebConfig
 from gpumon.model.view import NodeView
 from tests import views
 from tests.app import daemon
@@ -55,7 +54,7 @@ class Literal:
             current=self._publish,
             mono_s=time.monotonic,
             site=Site(fixed={}, live={}),
-            authorize=Access(WebConfig(), {}, time.monotonic).authorize,
+            authorize=Access({}, {}, time.monotonic).authorize,
             handshake=None,
         )
         self.address = f"127.0.0.1:{self._server.start()}"

@@ -14,7 +14,6 @@ from gpumon.export.access import Access
 from gpumon.export.answer import Site
 from gpumon.export.publish import Publisher
 from gpumon.export.server import Server
-from gpumon.export.web_config import WebConfig
 from gpumon.model.findings import FINDINGS_BY_NAME
 from gpumon.model.view import NodeView
 from tests import views
@@ -45,7 +44,7 @@ def page_of(view: NodeView) -> str:
         current=lambda: published,
         mono_s=lambda: view.mono_s,
         site=Site(fixed={}, live={}),
-        authorize=Access(WebConfig(), {}, lambda: view.mono_s).authorize,
+        authorize=Access({}, {}, lambda: view.mono_s).authorize,
         handshake=None,
     )
     port = server.start()

@@ -5,11 +5,9 @@ Being able to open the socket is being root on the host, so gpumon uses it only 
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
-import socket
 from collections.abc import Iterable, Mapping
 
 from gpumon.model.fault import Fault
@@ -78,29 +76,13 @@ class ApiSource:
         return [container for container in known.values() if container is not None]
 
     def _get(self, path: str) -> object:
-        connection = _UnixConnection(self.path, self._timeout_s)
+        from gpumon.hardware.http_get import over_socket  # noqa: PLC0415 - 3 MiB that a node without a runtime keeps
+
+        body = over_socket(self.path, path, timeout_s=self._timeout_s, most_bytes=LARGEST)
         try:
-            connection.request("GET", path, headers={"Host": "localhost"})
-            response = connection.getresponse()
-            body = response.read(LARGEST + 1)
-            return json.loads(body) if response.status == 200 and len(body) <= LARGEST else None
-        except (OSError, http.client.HTTPException, ValueError, RecursionError):
+            return None if body is None else json.loads(body)
+        except (ValueError, RecursionError):
             return None
-        finally:
-            connection.close()
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        super().__init__("localhost", timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def _has_cards(container: Container) -> bool:
