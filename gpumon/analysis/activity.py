@@ -35,7 +35,8 @@ GPM_COMPUTE = (0.55, 0.98)
 APART = 0.68
 # A hump of power counts as a level of its own only when it is this share of the limit away from the other.
 HUMP_DISTANCE = 0.12
-LOW_SHARE = 0.4  # of the limit: a level below it, with a kernel resident all the time, is waiting
+LOW_SHARE = 0.45  # of the limit: a level below it, with a kernel resident all the time, is waiting
+FLAT = 0.05  # of the distance between the levels: samples that lie closer together show the level itself
 RARE = 0.08  # of the samples: a level seen less often is a moment (a switch of phase, a spike), not a level
 LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
 
@@ -100,12 +101,27 @@ def _around(level: float, spread: float) -> tuple[float, float]:
     return level * (1.0 - spread), level * (1.0 + spread)
 
 
-def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, falls: bool, held: bool) -> LevelRange:
+def _level(end: float, inner: float, distance: float) -> tuple[float, float]:
+    """Return where a level lies, from the outermost samples of its hump and an inner quantile.
+
+    Where the two agree the phases outlast the sensor's own averaging and the samples show the level. Elsewhere every
+    sample is blurred by its neighbours, and the level lies beyond the outermost one by up to what lies between.
+    """
+    if abs(end - inner) <= FLAT * distance:
+        return _around((end + inner) / 2, LEARNED_SPREAD)
+    beyond = end + (end - inner)
+    return min(beyond, end), max(beyond, end)
+
+
+def power_ranges(
+    levels: Levels, limit: float, humps: Humps, bottom: float, *, gap: float, falls: bool, held: bool
+) -> LevelRange:
     """Return the intervals of the card's power levels for this window, watts.
 
     Args:
         limit: enforced power limit; NaN falls back on the highest power of the window.
         humps: two_levels of the window's power.
+        bottom: its lowest power with a kernel.
         gap: share of the window without a kernel.
         falls: power was seen to fall while the link is busy.
         held: heat or a limit holds the card: what it draws at work now is less than what was learned.
@@ -126,11 +142,15 @@ def power_ranges(levels: Levels, limit: float, humps: Humps, *, gap: float, fall
     believable = low <= LOW_SHARE * top or (falls and low <= waiting[1])
     seen_waiting = apart and believable and gap <= 0.5 * (1.0 - humps.share_high)
     if seen_waiting:
-        waiting = _around(low, LEARNED_SPREAD)
+        level = _level(min(bottom, low), low, high - low)
+        waiting = (max(level[0], min(waiting[0], low)), level[1])
     elif not math.isnan(levels.waiting):
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
     seen_computing = apart and high >= computing[0]
-    if seen_computing or held:
+    if seen_computing and not held:
+        level = _level(max(humps.top, high), high, high - low)
+        computing = (level[0], max(level[0], min(level[1], 1.05 * max(top, high))))
+    elif held:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
         computing = (max(0.85 * levels.computing, high), max(1.05 * levels.computing, high * 1.02))

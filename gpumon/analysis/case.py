@@ -25,8 +25,8 @@ class Case:
 
     @property
     def cards(self) -> tuple[CardEvidence, ...]:
-        """Return the cards that answered."""
-        return tuple(card for card in self.evidence.cards if card.up)
+        """Return the cards that answered and that the job uses."""
+        return self.evidence.working
 
     def host(self, name: str) -> float:
         """Return the mean of one host rate over the window, NaN where not readable."""
@@ -46,15 +46,28 @@ class Suspicion:
     decisive: bool = False
 
 
-# A throttled job is one whose card time is mostly, that is for more than half, slowed. Between these shares that is a
-# matter of taste and the confidence says so.
+# A throttled job is one whose card time is for more than half slowed, an idle one whose cards have nothing to do for
+# more than half. Near a half that is a matter of taste, and the confidence says so.
 DOUBTFUL = 0.42
-SURE = 0.62
+SHARE_SCALE = 0.11  # a share this far from a half leaves 0.37 of the doubt
 
 
 def confidence_of(share: float) -> float:
     """Return the confidence that a share of the card time is more than half."""
-    return min(0.97, 0.5 + 0.47 * (share - 0.5) / (SURE - 0.5))
+    doubt = 0.5 * math.exp(-abs(share - 0.5) / SHARE_SCALE)
+    return 1.0 - doubt if share >= 0.5 else doubt
+
+
+# A clock that lost this much says by itself that the card is slowed; one that lost nothing leaves the doubt whether the
+# limit costs anything.
+CLOCK_LOST = 0.2
+LOST_NOTHING = 0.08
+
+
+def doubt_of_clock(clock_ratio: float) -> float:
+    """Return the doubt that a card under a limit is slowed by it, from its SM clock over the highest one."""
+    lost = 0.0 if math.isnan(clock_ratio) else max(0.0, 0.95 - clock_ratio)
+    return LOST_NOTHING * max(0.0, 1.0 - lost / CLOCK_LOST)
 
 
 def percent(ratio: float) -> str:

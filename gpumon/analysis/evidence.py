@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.analysis import directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
-from gpumon.analysis.humps import Humps, two_levels
+from gpumon.analysis.humps import Humps, quantile, two_levels
 from gpumon.analysis.links import look
 from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.windows import RX, TX, CardWindows
@@ -21,13 +21,24 @@ from gpumon.model.samples import Floats
 # on 2x RTX 3090 Ti, 24.4 of 31.5 with patched peer access, 41 of 63 tuned (published all-reduce runs). A single copy
 # reaches 0.9.
 PLATEAU_SHARE = (0.30, 0.92)
+# The slowest that collectives were seen to fill a link: 0.94 GB/s between sockets on gen4 x16. What flows more slowly
+# in every slot is a stream of small messages, and the link is free between them.
+SLOWEST_SHARE = 0.03
 QUIET_SHARE = 0.002  # of the ceiling: below this a link carries only commands and doorbells
 SMALL_BYTES_PER_SECOND = 10e6
+# Launches and small copies of a card that works alone: 30 to 100 MB/s in, a third of that out (DCGM sample page).
+LAUNCH_BYTES_PER_SECOND = 100e6
+BOTH_WAYS = 0.45  # lesser over larger direction: collectives move as much each way
 QUIET_LEVEL = 0.4  # the lower hump of slots must be below this share of the upper one
 HOLDING = ("sw_thermal", "hw_thermal", "hw_power_brake")
 HELD_SHARE = 0.3  # of the window
 FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
+BUSY_PART = (0.15, 0.85)  # share of time the link is busy: at the ends everything agrees with it
+SAME_SHARE = 0.12  # of the time
+SHARED = 0.65  # of the top: the half that a neighbour leaves, and a little more
 FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
+LOWEST = 0.03  # of the samples with a kernel: below lie noise and the edge of a gap
+NO_KERNEL = 0.015  # of a sample of utilization, which comes in whole percents
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,22 @@ class LinkEvidence:
     def rate(self) -> float:
         """Return the mean of the busier direction."""
         return float(np.fmax(self.rx, self.tx))
+
+    @property
+    def shortest(self) -> float:
+        """Return the least share of time in which these bytes can have moved: at the best rate such links reach."""
+        return min(1.0, self.rate / (PLATEAU_SHARE[1] * self.ceiling)) if self.ceiling > 0.0 else self.busy[0]
+
+    @property
+    def lesser(self) -> float:
+        """Return the mean of the quieter direction over that of the busier, 0 to 1."""
+        return min(self.rx, self.tx) / self.rate if self.rate > 0.0 else 1.0
+
+    @property
+    def exchanges(self) -> bool:
+        """Return True where it moves more than a card that works alone does."""
+        both_ways = self.rate >= SMALL_BYTES_PER_SECOND and self.lesser >= BOTH_WAYS
+        return self.known and (self.rate >= LAUNCH_BYTES_PER_SECOND or both_ways)
 
     @property
     def quiet(self) -> bool:
@@ -97,7 +124,10 @@ class CardEvidence:
     overlap: Overlap
     memory_used: float
     shared: bool = False
+    used: bool = True  # a process of the job is on it; else it was only given
     power_coverage: float = 0.0  # share of the window with power samples
+    nvlink_unseen: bool = False  # it has NVLink and nothing tells what that carries
+    lull: float = 0.0  # share of the window in samples of utilization (1/6 s to 1 s) without any kernel: within `gap`
 
     @property
     def power_mean(self) -> float:
@@ -115,8 +145,14 @@ class JobEvidence:
     host: dict[str, float] = field(default_factory=dict)  # means of HostRates, by name
     processes_known: bool = False
     processes: int = 0
-    uplink_saturation: float = math.nan
+    uplink_saturation: float = math.nan  # of the fullest shared bridge above its cards, while they exchange
     same_root: bool = False
+
+    @property
+    def working(self) -> tuple[CardEvidence, ...]:
+        """Return the cards that answered and that the job uses; where it uses none, those it was given."""
+        up = tuple(card for card in self.cards if card.up)
+        return tuple(card for card in up if card.used) or up
 
     @property
     def seconds(self) -> float:
@@ -146,7 +182,7 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
         attainable=attainable,
         rx=rx.mean,
         tx=tx.mean,
-        busy=_busy_range(mean, plateau, humped, ceiling),
+        busy=_busy_range(mean, plateau, plateau if humped else _typical(busier.rates, plateau), humped, ceiling),
         plateau=plateau,
         flat_top=humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan,
         saturation=plateau / attainable,
@@ -158,18 +194,36 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
     )
 
 
-def _busy_range(mean: float, plateau: float, humped: bool, ceiling: float) -> tuple[float, float]:
+def _typical(rates: Floats, top: float) -> float:
+    """Return the rate of usual slots: the middle one where it is far below the top, which a neighbour then leaves to it
+    now and then only."""
+    busy = rates[rates > QUIET_LEVEL / 2 * top]
+    middle = float(np.median(busy)) if busy.size else top
+    return middle if middle <= SHARED * top else top
+
+
+def _busy_range(mean: float, plateau: float, typical: float, humped: bool, ceiling: float) -> tuple[float, float]:
     """Return the range of the share of time in which bytes move: mean over the rate at which they move.
 
     Where slots have two humps the rate is their upper level. Elsewhere phases are shorter than slots, and the rate
-    lies between what the fullest slots show and the most such a link carries.
+    lies between what usual slots show and the most such a link carries.
     """
     if plateau <= 0.0:
         return 0.0, 0.0
     if humped:
         return min(1.0, 0.92 * mean / plateau), min(1.0, 1.08 * mean / plateau)
     most = PLATEAU_SHARE[1] * ceiling if not math.isnan(ceiling) else plateau * 3.0
-    return min(1.0, mean / max(plateau, most)), min(1.0, mean / plateau)
+    least = max(typical, SLOWEST_SHARE * ceiling) if not math.isnan(ceiling) else typical
+    return min(1.0, mean / max(plateau, most)), min(1.0, mean / least)
+
+
+def _low_as_long_as_busy(power: Humps, link: LinkEvidence) -> bool:
+    """Return True where power is low for as long as the link is busy: the one is the reason for the other.
+
+    For links seen through windows, whose slots of one direction at a time are too few to be paired with power.
+    """
+    busy = sum(link.busy) / 2
+    return link.humped and BUSY_PART[0] <= busy <= BUSY_PART[1] and abs(1.0 - power.share_high - busy) <= SAME_SHARE
 
 
 def card_evidence(
@@ -212,12 +266,15 @@ def card_evidence(
     slots = windows.since(past.pcie, from_s)
     nvlink_slots = windows.since(past.nvlink, from_s)
     test = overlap.compare(slots, power, past.power_kind)
+    pcie = link_evidence(slots, capacity.ceiling, capacity.attainable, seconds)
     falls = test.valid and test.watts_quiet - test.watts_busy >= FALL_SHARE * max(humps.high_quarter, 1.0)
+    falls = falls or (not test.valid and _low_as_long_as_busy(humps, pcie))
     level_range = None
     if watts.size:
         held = max((throttled.get(reason, 0.0) for reason in HOLDING), default=0.0) >= HELD_SHARE
         known_gap = 0.0 if math.isnan(gap) else gap
-        level_range = power_ranges(levels, limit, humps, gap=known_gap, falls=falls, held=held)
+        bottom = quantile(np.sort(watts), known_gap + LOWEST)
+        level_range = power_ranges(levels, limit, humps, bottom, gap=known_gap, falls=falls, held=held)
     usable = card.nvlink.bytes_per_second_per_direction
     return CardEvidence(
         uuid=card.identity.uuid,
@@ -241,9 +298,11 @@ def card_evidence(
         sm_clock_ratio=nan_mean(of("sm_clock_hertz") / of("sm_clock_max_hertz")),
         temperature=nan_mean(of("temperature_gpu_celsius")),
         throttled=throttled,
-        pcie=link_evidence(slots, capacity.ceiling, capacity.attainable, seconds),
+        pcie=pcie,
         nvlink=link_evidence(nvlink_slots, usable, usable, seconds) if nvlink_slots.shape[1] else None,
         overlap=test,
         memory_used=windows.latest(past, "memory_used_bytes"),
         power_coverage=min(1.0, watts.size / max(1.0, seconds)),
+        nvlink_unseen=card.nvlink.active > 0 and not nvlink_slots.shape[1],
+        lull=float((kernels <= NO_KERNEL).sum()) / max(1, kernels.size),
     )

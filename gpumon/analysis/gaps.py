@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gpumon.model.job import Job
+from gpumon.model.job import Job, Layout
 
 # Frameworks whose processes wait for requests.
 SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tgi", "tensorrt-llm"})
@@ -19,6 +19,7 @@ QUOTA_PERIODS = 0.2  # of the periods held back
 IO_WAIT = 0.3  # seconds per second
 MORE_THAN_SPINNING = 1.3  # CPUs of one process: a spinning thread is 1
 HARDLY = 0.25  # of a CPU
+LOOPBACK_BYTES = 50e6  # bytes per second; rendezvous and metrics stay far below
 
 
 def host_works(host: Mapping[str, float], processes: int) -> bool:
@@ -49,3 +50,8 @@ def nothing_to_do(host: Mapping[str, float], job: Job, busy: float) -> bool:
     if job.layout.framework in SERVERS:
         return True
     return cpus / max(1, len(job.processes)) <= busy + HARDLY * (1.0 - busy)
+
+
+def through_host(host: Mapping[str, float], layout: Layout) -> bool:
+    """Return True where the job's collectives go through the CPU: gloo, or real traffic on its loopback network."""
+    return layout.backend == "gloo" or host.get("loopback_bytes_per_second", math.nan) >= LOOPBACK_BYTES

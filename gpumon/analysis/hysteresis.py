@@ -19,6 +19,7 @@ STANDS_S = 60.0
 AGREE_AFTER_CHANGE = 2  # judgements
 UNKNOWN_AFTER_CHANGE_S = 12.0  # how long the old class is kept while the new window says nothing yet
 SMOOTHING_S = 8.0  # of the confidence
+DOUBTING_S = 16.0  # the same while judgements disagree: a moment must not shake what stood for minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
     waiting = Standing(
         standing.job_class,
         standing.detail,
-        standing.confidence,
+        _doubted(standing, judgement, now_s),
         standing.since_s,
         standing.changed_s,
         found,
@@ -92,6 +93,18 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
     if now_s - rival_since_s < AGREE_S or now_s - standing.changed_s < STANDS_S:
         return waiting
     return _taken(judgement, since_s=rival_since_s, changed_s=now_s, now_s=now_s)
+
+
+def _doubted(standing: Standing, judgement: Judgement, now_s: float) -> float:
+    """Return the confidence of a verdict that stands while the newest judgement is another.
+
+    What speaks for a rival speaks against it; a judgement that cannot tell makes it a guess in time.
+    """
+    if judgement.job_class is standing.job_class or math.isnan(standing.judged_s):
+        return standing.confidence
+    goal = 0.5 if judgement.job_class is JobClass.UNKNOWN else 1.0 - judgement.confidence
+    weight = 1.0 - math.exp(-(now_s - standing.judged_s) / DOUBTING_S)
+    return standing.confidence + weight * (min(goal, standing.confidence) - standing.confidence)
 
 
 def _confirmed(standing: Standing, judgement: Judgement, now_s: float) -> Standing:

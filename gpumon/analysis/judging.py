@@ -20,6 +20,7 @@ from gpumon.analysis import (
     stragglers,
     throttling,
     time_split,
+    uplinks,
     waiting,
     windows,
 )
@@ -118,7 +119,7 @@ def _looks(
             throttled=throttling.shares(memory.throttle, from_s),
             window=(from_s, tick.mono_s),
         )
-        looks[member.uuid] = replace(seen, shared=member.shared)
+        looks[member.uuid] = replace(seen, shared=member.shared, used=member.used)
     return looks
 
 
@@ -184,9 +185,10 @@ def step(
         host={name: host.mean(memory.host, name, from_s) for name in HOST_NAMES},
         processes_known=job.kind.value != "unattributed",
         processes=len(job.processes),
+        uplink_saturation=uplinks.saturation(tick.topology.uplinks, looks, held),
     )
     still = stillness.extend(past.still, seen, now_s)
-    who = waiting.find(seen.cards, job, seen.host)
+    who = waiting.find(seen.working, job, seen.host)
     result = time_split.split(seen, who, job.layout, idle_gaps=_idle_gaps(seen, job))
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
     standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
@@ -196,7 +198,7 @@ def step(
 
 def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
     """Return True where time without a kernel is nobody's work."""
-    busy = [1.0 - card.gap for card in seen.cards if card.up and not math.isnan(card.gap)]
+    busy = [1.0 - card.gap for card in seen.working if not math.isnan(card.gap)]
     return bool(busy) and gaps.nothing_to_do(seen.host, job, sum(busy) / len(busy))
 
 

@@ -14,58 +14,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpumon.analysis.activity import work_share
-from gpumon.analysis.evidence import CardEvidence, JobEvidence
-from gpumon.analysis.gaps import SERVERS
-from gpumon.analysis.overlap import FAST
+from gpumon.analysis import gaps, work
+from gpumon.analysis.evidence import BOTH_WAYS, LAUNCH_BYTES_PER_SECOND, CardEvidence, JobEvidence
+from gpumon.analysis.points import COMPUTE_LEVEL, CORRELATION, PLATEAU, POINTS, WAIT_LEVEL, U, draw, draw_factor
 from gpumon.analysis.waiting import Waiting
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
 from gpumon.model.verdict import TIME_STATES, TimeSplit
 
-POINTS = 64
-UNKNOWNS = 7
-(WAIT_LEVEL, COMPUTE_LEVEL, CONTEXT_LEVEL, PLATEAU, CORRELATION, BOUND_LEVEL, OTHER_LEVEL) = range(UNKNOWNS)
-# Memory-controller activity: kernels bound by memory (decode 0.80 to 0.87, copies 0.9), large matmuls 0.3 to 0.6
-# (published dmon samples). In training, work above the edge is bound by memory as a whole.
-MEMORY_EDGE = (0.62, 0.78)
-EDGE_WIDTH = 0.06
-# A server mixes decode, bound by memory, with prompts, whose matmuls are large: there the activity is a mix.
-MEMORY_BOUND = (0.80, 0.90)
-NOT_BOUND = (0.20, 0.45)
-MOST_ACTIVITY = 0.92  # of a copy kernel
-TRANSFER_ACTIVITY = 0.05  # of a card that only exchanges (recorded 4 % in a hanging collective, 8 to 10 % in prefill)
-# DRAM activity (GPM) rarely passes 0.8 even in copies; matmuls 0.15 to 0.45.
-DRAM_EDGE = (0.45, 0.62)
-DRAM_BOUND = (0.60, 0.85)
-DRAM_NOT_BOUND = (0.15, 0.45)
-# Launches and small copies of a card that works alone move 30 to 100 MB/s at most (DCGM sample page); the boundaries of
-# stages are not more. Between cards of one job this much is an exchange.
-EXCHANGE_BYTES_PER_SECOND = 10e6
-SAME_POWER = 0.03  # of the limit
-SOMETIMES = 0.15  # of the time at the upper level: then that is what work draws
-BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
+# Replicas exchange their gradients in buckets of 25 MB (PyTorch's default) or whole: no messages that are all latency.
+LARGE_MESSAGES = frozenset({"ddp", "zero1", "zero2", "zero3", "fsdp"})
 # Groups as CONTRACT compares them.
 GROUPS = ("compute", "communication", "memory", "host")
 GROUP_ROWS = tuple(
     [TIME_STATES.index(state) for state in states]
     for states in (("compute", "overlap"), ("communication", "peer_wait"), ("memory",), ("host_wait",))
 )
+LIGHT = 0.05  # of the time: work that draws little changes what memory activity says
+USUAL_OPTIMIZER = 0.12  # of the time, in kernels bound by memory
+USUAL_LIGHT = 0.12  # of the time, in kernels that draw no more than waiting does
 Z_90 = 1.64  # two-sided 90 % of a normal distribution
 MOST_UNCERTAIN = 0.15  # CONTRACT: else the split is absent as a whole
-
-
-def _points() -> Floats:
-    """Return the fixed points, shape (UNKNOWNS, POINTS), in 0..1. Source: Kronecker sequence on the plastic number's
-    generalisation (Roberts 2018)."""
-    root = 2.0
-    for _ in range(60):
-        root = (1.0 + root) ** (1.0 / (UNKNOWNS + 1))
-    steps = (1.0 / root) ** np.arange(1, UNKNOWNS + 1)
-    return (0.5 + np.outer(steps, np.arange(1, POINTS + 1))) % 1.0
-
-
-U = _points()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +42,27 @@ class Split:
     """Shares at every point, shape (POINTS,), mean over the job's cards; and what they say together."""
 
     shares: dict[str, Floats]
+    weights: Floats  # of the points, sum 1
     means: dict[str, float]
     spreads: dict[str, float]  # standard deviations over the points
     votes: dict[str, float]  # group -> share of points in which it leads
     lead: float  # mean share of the first group over that of the second
     first: str  # the leading group
     spread: float  # standard deviation of the lead over the points
+    can_wait: bool  # other cards can hold these up
     signals: frozenset[str]  # what the split rests on: power, gpm, link, memory, utilization
 
     def mean(self, state: str) -> float:
         """Return the mean share of a state."""
         return self.means[state]
+
+    def between(self, states: tuple[str, ...], outside: float) -> tuple[float, float]:
+        """Return the range of the time spent in these states together, without `outside` of the weight at each end."""
+        together = sum((self.shares[state] for state in states), start=np.zeros(POINTS))
+        order = np.argsort(together)
+        reached = np.cumsum(self.weights[order])
+        first, last = np.searchsorted(reached, (outside, 1.0 - outside))
+        return float(together[order[first]]), float(together[order[min(last, POINTS - 1)]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,84 +72,32 @@ class _Layout:
     serving: bool
     split_in_layers: bool  # tensor parallel: every layer waits for its peers
     staged: bool  # pipeline: stages wait for each other in silence
+    large_messages: bool  # collectives of replicas: none of them waits for latency
     distributed: bool  # ranks of one launch
-    idle_gaps: bool  # time without a kernel is nobody's work on the host either
+    through_host: bool  # collectives over gloo or the loopback network
+    idle_gaps: bool  # lulls without a kernel are nobody's work on the host either
 
 
-def _draw(interval: tuple[float, float], unknown: int) -> Floats:
-    drawn: Floats = interval[0] + (interval[1] - interval[0]) * U[unknown]
-    return drawn
-
-
-def _same_work(card: CardEvidence, split_in_layers: bool) -> bool:
-    """Return True where power does not fall while the link is busy although the link comes and goes.
-
-    A card that waited while the link is busy would work while it is quiet; one that draws the same in both does the
-    same in both, and what it does is work, however little power it takes. Not so with tensor parallelism, where the
-    quiet time is made of small messages, nor where a third level shows that both are waiting.
-    """
-    test, levels, humps = card.overlap, card.levels, card.power
-    if not test.valid or levels is None or split_in_layers:
-        return False
-    if not BUSY_PART[0] <= sum(card.pcie.busy) / 2 <= BUSY_PART[1]:
-        return False
-    limit = card.power_limit if not math.isnan(card.power_limit) else card.power_mean / 0.5
-    works_elsewhere = levels.learned and SOMETIMES <= humps.share_high <= 1.0 - SOMETIMES
-    falls = test.watts_quiet - test.watts_busy > SAME_POWER * limit + 2.0 * test.standard_error
-    return not falls and not works_elsewhere
-
-
-def _work(card: CardEvidence, gap: float, split_in_layers: bool) -> tuple[Floats, str]:
-    """Return the share of time that is real work at each point, and the signal that told."""
-    resident = 1.0 - gap
-    shown = card.levels is not None and card.levels.learned and card.power_kind in FAST
-    if card.gpm is not None and not math.isnan(card.sm_active) and not shown:
-        waiting, computing = _draw(card.gpm.waiting, WAIT_LEVEL), _draw(card.gpm.computing, COMPUTE_LEVEL)
-        return work_share(np.full(POINTS, card.sm_active), gap, np.zeros(POINTS), waiting, computing), "gpm"
-    if card.levels is None or math.isnan(card.power_mean):
-        return resident * U[WAIT_LEVEL], ""
-    context = _draw(card.levels.context, CONTEXT_LEVEL)
-    waiting, computing = _draw(card.levels.waiting, WAIT_LEVEL), _draw(card.levels.computing, COMPUTE_LEVEL)
-    if _same_work(card, split_in_layers):
-        own = (card.power_mean - gap * context) / max(resident, 1e-6)
-        waiting, computing = np.minimum(waiting, 0.7 * own), own * (0.98 + 0.1 * U[COMPUTE_LEVEL])
-    return work_share(np.full(POINTS, card.power_mean), gap, context, waiting, computing), "power"
-
-
-def _memory_bound(card: CardEvidence, work: Floats, serving: bool) -> Floats:
-    """Return the share of time in kernels bound by memory at each point."""
-    if not math.isnan(card.dram_active):
-        activity, edge, bound, other = card.dram_active, DRAM_EDGE, DRAM_BOUND, DRAM_NOT_BOUND
-    elif not math.isnan(card.memory_controller):
-        activity, edge, bound, other = card.memory_controller, MEMORY_EDGE, MEMORY_BOUND, NOT_BOUND
-    else:
-        return np.zeros(POINTS)
-    humps = card.memory_humps
-    if humps.two and humps.high >= edge[0] and humps.low <= other[1]:
-        # Phases longer than the sensor's refresh show both levels.
-        seen = (activity - humps.low) / (humps.high - humps.low)
-        both: Floats = np.minimum(work, np.full(POINTS, seen))
-        return both
-    if serving:
-        upper, lower = _draw(bound, BOUND_LEVEL), _draw(other, OTHER_LEVEL)
-        mixed: Floats = np.clip((activity - work * lower) / (upper - lower), 0.0, work)
-        return mixed
-    in_work = activity / np.maximum(work, max(activity, 1e-6))
-    whole: Floats = work / (1.0 + np.exp(-(in_work - _draw(edge, BOUND_LEVEL)) / EDGE_WIDTH))
-    return whole
-
-
-def _busy(card: CardEvidence) -> tuple[Floats, bool]:
-    """Return the share of time in which the card's links move data at each point, and whether that is known."""
-    links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known and not link.quiet]
+def _busy(card: CardEvidence, layout: _Layout) -> tuple[Floats, bool]:
+    """Return the share of time in which the card exchanges bytes with others at each point, and whether it is known."""
+    links = [
+        link
+        for link in (card.pcie, card.nvlink)
+        if link is not None and link.known and link.plateau >= LAUNCH_BYTES_PER_SECOND
+    ]
     known = card.pcie.known or card.nvlink is not None
-    if not links:
-        return np.zeros(POINTS), known
     busy = np.zeros(POINTS)
     for link in links:
         low, high = max(link.busy[0], 1e-4), max(link.busy[1], 1e-4)
-        # Even in the logarithm: where phases are shorter than slots the rate of a collective is known to a factor.
-        busy = np.maximum(busy, low * (high / low) ** U[PLATEAU])
+        if layout.staged:
+            # A stage hands over one tensor at a time at the link's best rate, and waits for the next.
+            low = max(link.shortest, 1e-4)
+            high = math.sqrt(low * max(low, high))
+        elif link.lesser < BOTH_WAYS:
+            # Collectives move as much each way. The rest is copied by an engine from or to the host, beside kernels.
+            low, high = low * link.lesser + 1e-4, high * link.lesser + 1e-4
+        # Where phases are shorter than slots the rate of a collective is known to a factor only.
+        busy = np.maximum(busy, draw_factor((low, high), PLATEAU))
     return busy, known
 
 
@@ -182,8 +109,8 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
     """
     levels = card.levels
     if card.overlap.valid and levels is not None:
-        waiting = np.minimum(_draw(levels.waiting, WAIT_LEVEL), max(card.overlap.watts_busy, 1.0))
-        computing = np.maximum(_draw(levels.computing, COMPUTE_LEVEL), card.overlap.watts_busy)
+        waiting = np.minimum(draw(levels.waiting, WAIT_LEVEL), max(card.overlap.watts_busy, 1.0))
+        computing = np.maximum(draw(levels.computing, COMPUTE_LEVEL), card.overlap.watts_busy)
         at_busy = np.clip((card.overlap.watts_busy - waiting) / np.maximum(computing - waiting, 1e-9), 0.0, 1.0)
         tested: Floats = np.minimum(busy * at_busy, work)
         return tested
@@ -195,40 +122,53 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
 
 def _of_card(
     card: CardEvidence, waiting: Waiting, can_wait: Floats, layout: _Layout
-) -> tuple[dict[str, Floats], set[str]]:
-    """Return one card's shares at every point, and the signals they rest on."""
+) -> tuple[dict[str, Floats], set[str], Floats]:
+    """Return one card's shares at every point, the signals they rest on, and how unusual each point is.
+
+    Where one reading leaves two explanations the usual one counts more: passes of a training are many times as long as
+    its optimizer, and its cards draw as much as others do at work. In units of the logarithm of the odds.
+    """
     signals: set[str] = set()
     gap_known = not math.isnan(card.gap)
     gap = card.gap if gap_known else 0.0
     if gap_known:
         signals.add("utilization")
     resident = 1.0 - gap
-    work, signal = _work(card, gap, layout.split_in_layers)
-    signals.add(signal or "none")
-    activity = card.memory_controller if math.isnan(card.dram_active) else card.dram_active
-    if not math.isnan(activity):
-        signals.add("memory")
-        # Memory is read and written by real work; a waiting kernel leaves it alone, a transfer nearly so, and no kernel
-        # keeps it busier than a copy.
-        work = np.maximum(work, np.minimum(resident, max(0.0, activity - TRANSFER_ACTIVITY) / MOST_ACTIVITY))
-    busy, busy_known = _busy(card)
-    if busy_known:
+    done = work.of_card(card, gap, serving=layout.serving, split_in_layers=layout.split_in_layers, waits=can_wait)
+    signals |= done.signals
+    busy, busy_known = _busy(card, layout)
+    if busy_known and not card.nvlink_unseen:
         signals.add("link")
     # Copy engines do not count as kernels: what moves while no kernel runs is the host's doing.
     collective = np.minimum(busy, resident)
-    overlap = _overlap(card, collective, work)
-    exposed = np.minimum(collective - overlap, resident - work)
-    rest = np.maximum(0.0, resident - work - exposed)
-    alone = work - overlap
+    if layout.split_in_layers:
+        overlap = np.zeros(POINTS)
+    elif layout.large_messages and not waiting.by_host:
+        # A replica's card that does not work waits for the exchange, and the exchange moves bytes meanwhile.
+        overlap = np.clip(collective + done.total - resident, 0.0, done.total)
+    else:
+        overlap = _overlap(card, collective, done.total)
+    exposed = np.minimum(collective - overlap, resident - done.total)
+    rest = np.maximum(0.0, resident - done.total - exposed)
+    alone = done.total - overlap
 
     # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
     peer = np.zeros(POINTS)
-    if waiting.in_rotation or (waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits):
+    if (
+        layout.staged
+        or waiting.in_rotation
+        or (waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits)
+    ):
         peer, rest = rest, peer
     latency = np.minimum(rest, _small_messages(card, collective, layout)) * can_wait
-    alone = alone + rest - latency
-    memory = np.minimum(_memory_bound(card, alone + overlap, layout.serving), alone)
-    host = np.full(POINTS, gap)
+    light = rest - latency
+    memory = np.where(light > LIGHT, work.memory_of(card, done.total + light, serving=layout.serving), done.memory)
+    alone = alone + light
+    memory = np.minimum(memory, alone)
+    # Between the kernels of one token or step the host works, whoever waits for a request: only whole lulls are idle.
+    lull = min(gap, card.lull)
+    idle = lull if layout.idle_gaps else 0.0
+    host = np.full(POINTS, gap - idle)
     shares = {
         "compute": alone - memory,
         "communication": exposed + latency,
@@ -236,18 +176,23 @@ def _of_card(
         "memory": memory,
         "host_wait": host,
         "peer_wait": peer,
-        "idle": np.zeros(POINTS),
+        "idle": np.full(POINTS, idle),
     }
-    if layout.idle_gaps:
-        shares["idle"], shares["host_wait"] = host, np.zeros(POINTS)
-        return shares, signals
-    if waiting.in_turn:
+    if layout.through_host:
+        # Gradients go down to the host, are added up there and come up again: nothing else happens meanwhile.
+        shares["communication"], shares["host_wait"] = exposed + latency + host, np.zeros(POINTS)
+    elif waiting.in_turn:
         shares["peer_wait"], shares["host_wait"] = peer + host, np.zeros(POINTS)
     elif waiting.culprits and card.uuid not in waiting.culprits:
         # While a peer is held by its host the card's own gaps are also waits for it.
         shares["peer_wait"] = peer + host * waiting.gap_follows
         shares["host_wait"] = host * (1.0 - waiting.gap_follows)
-    return shares, signals
+    doubt = np.zeros(POINTS)
+    if not layout.serving:
+        doubt += memory / USUAL_OPTIMIZER
+    if layout.large_messages:
+        doubt += light / USUAL_LIGHT
+    return shares, signals, doubt
 
 
 def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
@@ -258,8 +203,8 @@ def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
     """
     if len(cards) < 2:
         return np.zeros(POINTS)
-    links = [link for card in cards for link in (card.pcie, card.nvlink) if link is not None and link.known]
-    if layout.distributed or any(link.rate >= EXCHANGE_BYTES_PER_SECOND for link in links):
+    links = [link for card in cards for link in (card.pcie, card.nvlink) if link is not None]
+    if layout.distributed or any(link.exchanges for link in links):
         return np.ones(POINTS)
     perhaps: Floats = (U[PLATEAU] > 0.5).astype(np.float64)
     return perhaps
@@ -271,9 +216,11 @@ def _small_messages(card: CardEvidence, busy: Floats, layout: _Layout) -> Floats
     Waiting for them is accompanied by them: where slots are empty nobody exchanges anything. Not where power shows a
     level of waiting of its own, nor in a pipeline, whose stages wait in silence, nor where the links cannot be seen.
     """
+    if layout.large_messages and not card.nvlink_unseen and card.pcie.known:
+        return np.zeros(POINTS)
     links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known]
     shown = card.levels is not None and card.levels.learned
-    if layout.staged or shown or not links:
+    if layout.staged or shown or not links or card.nvlink_unseen:
         return np.ones(POINTS)
     present: Floats = np.maximum(0.0, max(link.present for link in links) - busy)
     return present
@@ -289,40 +236,49 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     tensor = layout.tensor_parallel > 1 or layout.asked in {"tp", "tp+pp"}
     staged = layout.pipeline_parallel > 1 or layout.asked in {"pp", "tp+pp", "device_map"}
     shape = _Layout(
-        serving=layout.framework in SERVERS,
+        serving=layout.framework in gaps.SERVERS,
         split_in_layers=tensor,
         staged=staged,
+        large_messages=layout.asked in LARGE_MESSAGES and not tensor and not staged,
         distributed=tensor or staged or layout.world_size > 1,
+        through_host=len(evidence.working) > 1 and gaps.through_host(evidence.host, layout),
         idle_gaps=idle_gaps,
     )
-    cards = [card for card in evidence.cards if card.up]
+    cards = list(evidence.working)
     if not cards:
         return None
     can_wait = _can_wait(cards, shape)
     totals = np.zeros((len(TIME_STATES), POINTS))
+    doubt = np.zeros(POINTS)
     signals: set[str] = set()
     for card in cards:
-        shares, used = _of_card(card, waiting, can_wait, shape)
+        shares, used, unusual = _of_card(card, waiting, can_wait, shape)
         signals |= used
+        doubt += unusual / len(cards)
         for number, state in enumerate(TIME_STATES):
             totals[number] += shares[state]
     totals /= len(cards)
-    means = totals.mean(axis=1)
-    deviations = np.sqrt(np.maximum(0.0, (totals * totals).mean(axis=1) - means * means))
+    weights = np.exp(doubt.min() - doubt)
+    weights /= weights.sum()
+    means = totals @ weights
+    deviations = np.sqrt(np.maximum(0.0, (totals * totals) @ weights - means * means))
     groups = np.stack([totals[rows].sum(axis=0) for rows in GROUP_ROWS])
-    group_means = groups.mean(axis=1)
+    group_means = groups @ weights
     order = np.argsort(group_means)
     first, second = int(order[-1]), int(order[-2])
     leads = groups[first] - np.delete(groups, first, axis=0).max(axis=0)
-    won = np.bincount(groups.argmax(axis=0), minlength=len(GROUPS)) / POINTS
+    lead = float(leads @ weights)
+    won = np.bincount(groups.argmax(axis=0), weights=weights, minlength=len(GROUPS))
     return Split(
         shares=dict(zip(TIME_STATES, totals, strict=True)),
+        weights=weights,
         means=dict(zip(TIME_STATES, means.tolist(), strict=True)),
         spreads=dict(zip(TIME_STATES, deviations.tolist(), strict=True)),
         votes=dict(zip(GROUPS, won.tolist(), strict=True)),
         lead=float(group_means[first] - group_means[second]),
         first=GROUPS[first],
-        spread=float(leads.std()),
+        spread=math.sqrt(max(0.0, float((leads - lead) ** 2 @ weights))),
+        can_wait=bool(can_wait.any()),
         signals=frozenset(signals - {"none"}),
     )
 

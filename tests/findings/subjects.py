@@ -135,6 +135,12 @@ class KnownSplit:
         """Return the mean share of a state."""
         return float(self.shares[state].mean())
 
+    def between(self, states: tuple[str, ...], outside: float) -> tuple[float, float]:
+        """Return the range of some states together, without a share of the points at each end."""
+        together = np.sort(sum((self.shares[state] for state in states), start=np.zeros(POINTS)))
+        edge = int(outside * together.size)
+        return float(together[edge]), float(together[-1 - edge])
+
 
 def split(**shares: float) -> Split:
     """A time split of the given shares; what is left is compute."""

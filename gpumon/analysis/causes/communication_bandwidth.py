@@ -24,6 +24,19 @@ def busiest_link(card: CardEvidence) -> LinkEvidence | None:
     return max(links, key=lambda link: link.busy[1] if not link.quiet else 0.0, default=None)
 
 
+def level(case: Case, link: LinkEvidence) -> float:
+    """Return how full a link is while it moves data, as a share of what it can attain; NaN where that is not known.
+
+    Where slots have two humps the upper one shows it. Elsewhere messages are shorter than slots, and the mean is over
+    the share of time that the split leaves for them.
+    """
+    if link.humped or case.split is None:
+        return link.saturation
+    moving = case.split.mean("communication") + case.split.mean("overlap")
+    spread = link.rate / max(moving, link.shortest, 1e-3) / link.attainable
+    return max(link.saturation, min(1.0, spread))
+
+
 def traffic_evidence(case: Case) -> tuple[str, ...]:
     """Return the sentences every communication cause shares: rates, directions, power while busy."""
     if case.split is None:
@@ -51,7 +64,7 @@ def judge(case: Case) -> Suspicion | None:
     if case.split is None:
         return None
     links = [link for link in map(busiest_link, case.cards) if link is not None and not link.quiet]
-    levels = [link.saturation for link in links if not math.isnan(link.saturation)]
+    levels = [full for full in (level(case, link) for link in links) if not math.isnan(full)]
     if not levels:
         return None
     fullest = max(levels)

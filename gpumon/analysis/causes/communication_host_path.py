@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 from gpumon.analysis.case import Case, Suspicion, gigabytes, mean_of, percent
+from gpumon.analysis.gaps import LOOPBACK_BYTES
 from gpumon.model.verdict import JobClass
-
-LOOPBACK = 50e6  # bytes per second; rendezvous and metrics stay far below
 
 
 def judge(case: Case) -> Suspicion | None:
@@ -22,10 +21,10 @@ def judge(case: Case) -> Suspicion | None:
         return None
     loopback = case.host("loopback_bytes_per_second")
     gloo = case.job.layout.backend == "gloo"
-    if not loopback >= LOOPBACK and not gloo:
+    if not loopback >= LOOPBACK_BYTES and not gloo:
         return None
     sentences = []
-    if loopback >= LOOPBACK:
+    if loopback >= LOOPBACK_BYTES:
         sentences.append(f"{gigabytes(loopback)} pass through the loopback network of the job")
     if gloo:
         sentences.append("the job was started with the gloo backend")
@@ -35,7 +34,7 @@ def judge(case: Case) -> Suspicion | None:
     return Suspicion(
         JobClass.COMMUNICATION,
         "host_path",
-        0.9 if loopback >= LOOPBACK else 0.55,
+        0.9 if loopback >= LOOPBACK_BYTES else 0.55,
         tuple(sentences),
         "no loopback traffic while the cards wait",
     )

@@ -12,8 +12,11 @@ from __future__ import annotations
 import math
 
 from gpumon.analysis.case import Case, Suspicion, gigabytes
-from gpumon.analysis.causes.communication_bandwidth import busiest_link, traffic_evidence
+from gpumon.analysis.causes.communication_bandwidth import busiest_link, level, traffic_evidence
+from gpumon.analysis.time_split import LARGE_MESSAGES
 from gpumon.model.verdict import JobClass
+
+REPLICAS = 0.4  # gradients travel in large buckets: a low rate is a slow path then
 
 
 def judge(case: Case) -> Suspicion | None:
@@ -23,10 +26,12 @@ def judge(case: Case) -> Suspicion | None:
     links = [link for link in map(busiest_link, case.cards) if link is not None]
     if not links or all(link.quiet for link in links):
         return None
-    levels = [link.saturation for link in links if not math.isnan(link.saturation)]
+    levels = [full for full in (level(case, link) for link in links) if not math.isnan(full)]
     fits = 0.5
     if levels:
         fits = 0.15 + 0.6 / (1.0 + math.exp((max(levels) - 0.3) / 0.05))
+    if case.job.layout.asked in LARGE_MESSAGES:
+        fits *= REPLICAS
     rates = [link.rate for link in links if not math.isnan(link.rate)]
     return Suspicion(
         JobClass.COMMUNICATION,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from gpumon.analysis.case import Case, Suspicion, gigabytes, percent
-from gpumon.analysis.causes.communication_bandwidth import busiest_link, traffic_evidence
+from gpumon.analysis.causes.communication_bandwidth import busiest_link, level, traffic_evidence
 from gpumon.model.verdict import JobClass
 
 FLAT = 1.15
@@ -35,16 +35,16 @@ def judge(case: Case) -> Suspicion | None:
         sentences.append(f"the shared link above the cards is {percent(saturation)} full")
     links = [link for link in map(busiest_link, case.cards) if link is not None and not link.quiet]
     tops = [link.flat_top for link in links if not math.isnan(link.flat_top)]
-    levels = [link.saturation for link in links if not math.isnan(link.saturation)]
+    levels = [full for full in (level(case, link) for link in links) if not math.isnan(full)]
     if len(tops) >= 2 and levels and max(levels) < NOT_MINE:
         flat = sum(1 for top in tops if top <= FLAT) / len(tops)
-        level = sum(levels) / len(levels)
+        mean = sum(levels) / len(levels)
         alike = min(levels) >= 0.8 * max(levels)
-        if flat >= 0.75 and alike and level >= LOW_LEVEL:
+        if flat >= 0.75 and alike and mean >= LOW_LEVEL:
             fits = max(fits, 0.75)
             plateau = sum(link.plateau for link in links) / len(links)
             sentences.append(
-                f"all {len(links)} cards level off at {gigabytes(plateau)}, {percent(level)} of their own links"
+                f"all {len(links)} cards level off at {gigabytes(plateau)}, {percent(mean)} of their own links"
             )
     if fits == 0.0:
         return None

@@ -14,22 +14,24 @@ from gpumon.analysis.case import Case, Suspicion, mean_of, percent
 from gpumon.model.verdict import JobClass
 
 FULL_CORE = 0.85
+SHORT = 0.5  # of the gaps that last longer than a sample of utilization: launches never do
 
 
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where gaps come with one busy thread a process and nothing else on the host."""
     gap = mean_of(case.cards, "gap")
-    if not 0.05 <= gap <= 0.75 or case.waiting.culprits:
+    if not 0.05 <= gap <= 0.9 or case.waiting.culprits:
         return None
     busiest, loaders = case.host("busiest_process_cpus"), case.host("relatives_cpus")
     read, written = case.host("read_bytes_per_second"), case.host("write_bytes_per_second")
     if not busiest >= FULL_CORE or loaders >= 0.5 or read >= 20e6 or written >= 20e6:
         return None
-    quiet = all(card.pcie.quiet or card.pcie.rate < 0.02 * card.pcie.ceiling for card in case.cards if card.pcie.known)
+    lull = mean_of(case.cards, "lull")
+    short = not lull > SHORT * gap
     return Suspicion(
         JobClass.HOST,
         "launch",
-        0.7 if quiet and not math.isnan(loaders) else 0.35,
+        0.7 if short and not math.isnan(loaders) else 0.35,
         (
             f"no kernel runs {percent(gap)} of the time, in many short gaps",
             f"one process uses {busiest:.1f} CPUs; no loaders, no disk",

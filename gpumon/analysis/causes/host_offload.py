@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from gpumon.analysis import gaps
 from gpumon.analysis.case import Case, Suspicion, gigabytes, mean_of, percent
 from gpumon.model.verdict import JobClass
 
@@ -31,11 +32,13 @@ def judge(case: Case) -> Suspicion | None:
     lopsided = busiest.pcie.rx >= LOPSIDED * busiest.pcie.tx
     if not in_turn and not lopsided and not case.job.layout.offload:
         return None
+    cpus = case.host("gpu_process_cpus")
+    if not case.job.layout.offload and cpus <= gaps.MORE_THAN_SPINNING * max(1, len(case.job.processes)):
+        return None  # whoever keeps weights or optimizer on the host computes there as well
     sentences = [f"no kernel runs {percent(gap)} of the time"]
     sentences.append(f"card {busiest.gpu} moves {gigabytes(busiest.pcie.rx)} in and {gigabytes(busiest.pcie.tx)} out")
     if in_turn:
         sentences.append("the directions move in turn, not in the same instant")
-    cpus = case.host("gpu_process_cpus")
     weight = 0.55 + 0.2 * in_turn + 0.15 * case.job.layout.offload
     if cpus >= 2.0:
         weight += 0.1

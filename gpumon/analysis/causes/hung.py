@@ -9,11 +9,17 @@ Source: NVIDIA/nccl-tests#117 (utilization 99 %, memory 4 %, no traffic), NVIDIA
 
 from __future__ import annotations
 
+import math
+
 from gpumon.analysis.case import Case, Suspicion, mean_of, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.verdict import JobClass
 
 STILL_S = 300.0
+# Nothing but a hang was seen to stand still for so long; waits for a slow disk end within minutes. The doubt at five
+# minutes, and how fast it fades.
+DOUBT = 0.3
+FADES_S = 45.0
 BUSY = 0.95
 MEMORY_UNTOUCHED = 0.06
 FLAT_SHARE = 0.03  # standard deviation of power over its mean
@@ -40,7 +46,7 @@ def judge(case: Case) -> Suspicion | None:
     return Suspicion(
         JobClass.HUNG,
         "",
-        0.92,
+        1.0 - DOUBT * math.exp(-(case.still_s - STILL_S) / FADES_S),
         (
             f"for {case.still_s / 60:.0f} min every card shows a kernel but nothing moves",
             f"utilization {percent(mean_of(case.cards, 'utilization'))}, power flat at {power:.0f} W a card",

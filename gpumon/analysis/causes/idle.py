@@ -19,6 +19,11 @@ from gpumon.model.verdict import JobClass
 QUIET_UTILIZATION = 0.05  # mean of a window that may begin with the last kernels
 LATE_UTILIZATION = 0.005  # of its second half
 MOSTLY = 0.85  # of the window without a kernel, where nothing is known of the host
+SURE = 0.99
+PAUSE, PAUSES_S = 0.4, 10.0  # the doubt of a window of no length, and how fast it fades
+SPINNING = 0.08
+UNTOLD = 0.8  # nothing is known of the host
+RARELY = 0.7  # nothing is known of the host, and a kernel runs now and then
 SHORTEST_S = 15.0  # without host figures a shorter gap may still be a step
 
 
@@ -45,24 +50,34 @@ def _mostly_without(case: Case) -> bool:
     )
 
 
+def _confidence(case: Case) -> float:
+    """Return the confidence that a job without a kernel in the window has nothing to do.
+
+    It grows with the window: a pause of seconds ends with the next request, save or batch. Processes that keep a CPU
+    busy may be about to start something.
+    """
+    spins = min(1.0, case.host("gpu_process_cpus") / max(1, len(case.job.processes)))
+    return SURE - PAUSE * math.exp(-case.evidence.seconds / PAUSES_S) - SPINNING * spins
+
+
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion where the job's cards have nothing to do for most of their time."""
     if not case.cards:
         return None
     if case.evidence.processes_known and case.evidence.processes == 0:
         said = f"the job holds {len(case.evidence.cards)} cards and no process of it uses one"
-        return Suspicion(JobClass.IDLE, "", 0.95, (said,), "a process of the job on one of its cards", decisive=True)
+        return Suspicion(JobClass.IDLE, "", SURE, (said,), "a process of the job on one of its cards", decisive=True)
     told = not math.isnan(case.host("gpu_process_cpus"))
     nothing = without_kernels(case) and not works_on_host(case)
     idle_share = case.split.mean("idle") if case.split is not None else 0.0
     if nothing:
         if not told and case.evidence.seconds < SHORTEST_S:
             return None
-        confidence = 0.95 if told else 0.85
+        confidence = _confidence(case) if told else UNTOLD
     elif idle_share >= DOUBTFUL:
         confidence = confidence_of(idle_share)
     elif not told and not case.waiting.culprits and _mostly_without(case):
-        confidence = 0.7
+        confidence = RARELY
     else:
         return None
     seconds = f"{case.evidence.seconds:.0f} s"

@@ -9,7 +9,7 @@ Source: RTX PRO 6000 sweep: 300 of 600 W leaves 55 % of the speed, 500 W 87 %; n
 
 from __future__ import annotations
 
-from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, percent
+from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, doubt_of_clock, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.verdict import JobClass
 
@@ -42,7 +42,7 @@ def judge(case: Case) -> Suspicion | None:
     return Suspicion(
         JobClass.THROTTLED,
         "power",
-        confidence_of(mostly) if mostly >= DOUBTFUL else 0.85,
+        confidence_of(mostly) - doubt_of_clock(worst.sm_clock_ratio) if mostly >= DOUBTFUL else 0.85,
         (
             f"card {worst.gpu} is limited to {worst.power_limit:.0f} W; its default is {worst.power_default:.0f} W",
             f"{draws} and the limit held it {percent(_share(worst))} of the time",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, percent
+from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, doubt_of_clock, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.verdict import JobClass
 
@@ -46,7 +46,7 @@ def judge(case: Case) -> Suspicion | None:
     return Suspicion(
         JobClass.THROTTLED,
         "thermal",
-        confidence_of(mostly) if mostly >= DOUBTFUL else 0.85,
+        confidence_of(mostly) - doubt_of_clock(worst.sm_clock_ratio) if mostly >= DOUBTFUL else 0.85,
         tuple(evidence),
         "thermal reasons gone, or the clock back at its highest, with the job as slow as before",
         decisive=mostly >= DOUBTFUL,

@@ -114,7 +114,8 @@ def no_accumulation(subject: Subject, edge: float) -> Found | None:
     if duty < DUTY * edge:
         return None
     step = f" of {subject.step_s:.2f} s" if not math.isnan(subject.step_s) else ""
-    share = subject.share("communication")
+    # The optimizer, which is what replicas spend on card memory, runs once an exchange as well.
+    share = subject.share("communication", "memory")
     gain = None
     if not math.isnan(share[0]):
         low, high = (gains.accumulating(share[at], ACCUMULATE[at]) for at in (0, 1))

@@ -137,10 +137,7 @@ class Subject:
         """Return the range of the time spent in these states together: what the split's interval leaves open."""
         if self.split is None:
             return math.nan, math.nan
-        together = sum(self.split.shares[state] for state in states)
-        ordered = sorted(float(value) for value in together)  # type: ignore[union-attr]
-        edge = len(ordered) // 8
-        return ordered[edge], ordered[-1 - edge]
+        return self.split.between(states, 1 / 8)
 
     def mean_share(self, *states: str) -> float:
         """Return the middle of that range."""
