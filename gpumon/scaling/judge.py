@@ -228,7 +228,7 @@ def _smallest(options: tuple[Option, ...], present: int) -> Option:
 def _slowdown(question: Question, options: tuple[Option, ...]) -> tuple[bool, tuple[str, ...]]:
     """Return whether fewer cards are faster, by two runs or by a wide margin of the model, and the sentence.
 
-    Two runs are compared by their pace; where that is known of one only, by where the time of both went.
+    Two runs are compared by their pace; where that of either cannot be used, by where the time of the present one goes.
     """
     run, seen = question.run, question.seen
     for count, before in seen.items():
@@ -238,14 +238,15 @@ def _slowdown(question: Question, options: tuple[Option, ...]) -> tuple[bool, tu
                 f"the same work ran on {count} of these cards {ahead:.0%} faster than on {run.count} "
                 f"({before.evidence}: {_pace(run, before)})",
             )
-    if any(count < run.count for count in seen):
-        return False, ()  # what was seen goes before what is worked out
     for option in options:
-        if option.count < run.count and option.count in question.watched and option.low >= 1.0 + CLEARLY_FASTER:
+        without_pace = option.count < run.count and option.count in question.watched - seen.keys()
+        if without_pace and option.low >= 1.0 + CLEARLY_FASTER:
             return True, (
                 f"the same work ran on {option.count} of these cards, which by where the time goes is "
                 f"{option.ratio - 1.0:.0%} faster than on {run.count} (model)",
             )
+    if any(count < run.count for count in seen):
+        return False, ()  # what was seen goes before what is worked out
     margin, least = break_even_margin(run, question.work)
     if margin >= MODEL_MARGIN and least >= SURE_MARGIN and _fits(run, 1, question.node):
         return True, (
