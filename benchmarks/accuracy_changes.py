@@ -81,15 +81,11 @@ def watched(
 def change_delay(seed: int) -> Delay:
     """Return how soon the change of a seed is seen."""
     change = class_change(seed)
-    said: list[tuple[float, JobClass]] = []
-    before = after = None
-    for now_s, state, node in watched(change.scenario, seed, change.seconds):
-        if before is None and now_s >= change.at_s:
-            before = node.truth(change.at_s - BEFORE_S, change.at_s)[0]
-        said.append((now_s, verdict_of(state).job_class))
-        if now_s >= change.seconds - 0.5:
-            after = node.truth(change.seconds - AFTER_S, change.seconds)[0]
-    assert before is not None and after is not None
+    moments = list(watched(change.scenario, seed, change.seconds))
+    said = [(now_s, verdict_of(state).job_class) for now_s, state, _ in moments]
+    node = moments[-1][2]
+    before = node.truth(change.at_s - BEFORE_S, change.at_s)[0]
+    after = node.truth(change.seconds - AFTER_S, change.seconds)[0]
     seen = [now_s for now_s, name in said if now_s >= change.at_s and name is after.job_class]
     clear = before.job_class is not after.job_class and min(before.margin, after.margin) >= CLEAR
     delay = seen[0] - change.at_s if seen else math.inf

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from gpumon.model.card import PowerKind
 from gpumon.model.process import ProcessTable
 from gpumon.model.samples import CardTick, LinkSlots, Series, Tick
 from gpumon.model.settings import Settings
-from gpumon.model.verdict import TIME_STATES, JobClass, Verdict
+from gpumon.model.verdict import TIME_STATES, JobClass, Straggler, Verdict
 from gpumon.pipeline.state import State
 from gpumon.sampling import simulated_time
 
@@ -34,6 +35,8 @@ NAMEABLE = 0.08  # share of the job's time that a card must cost to be one that 
 OLD_DRIVER = "550.54.15"  # before the byte counters: links are seen through 20 ms windows only
 GPM_KEYS = ("sm_active_ratio", "sm_occupancy_ratio", "tensor_active_ratio", "dram_active_ratio")
 CONSUMER = ("RTX 3090", "RTX 4090", "RTX 5090")
+
+Named: TypeAlias = dict[int, Straggler]  # by the card's index
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +181,18 @@ def watched(seed: int, driver: str = "") -> tuple[tuple[Tick, ...], JobTruth]:
     return ticks, node.truth(max(0.0, instance.seconds - JUDGED_S), instance.seconds)[0]
 
 
-def judged(ticks: Iterable[Tick], state: State | None = None) -> State:
-    """Return the state after the ticks."""
+def judged(ticks: Iterable[Tick], state: State | None = None) -> tuple[State, Named]:
+    """Return the state after the ticks, and the stragglers that were named in the time the truth speaks of.
+
+    Verdicts follow the phases of a job: whoever holds it up in each save is named then and not between.
+    """
     settings, state = Settings(), state or pipeline.initial_state()
+    named: list[tuple[float, Straggler]] = []
     for tick in ticks:
         state = pipeline.step(state, tick, settings)
-    return state
+        named += [(tick.mono_s, straggler) for straggler in verdict_of(state).stragglers]
+    last_s = tick.mono_s - JUDGED_S
+    return state, {straggler.gpu: straggler for time_s, straggler in named if time_s > last_s}
 
 
 def warmed(state: State) -> State:
@@ -219,14 +228,15 @@ def run(seed: int, sets: Iterable[tuple[str, bool]]) -> Iterator[Outcome]:
             made[driver] = watched(seed, driver)
         ticks, truth = made[driver]
         seen = [SIGNALS[signals](tick) for tick in ticks]
-        state = judged(seen)
+        state, named = judged(seen)
         if warm:
-            state = judged(seen, warmed(state))
-        yield outcome_of(instance, truth, verdict_of(state), seen)
+            state, named = judged(seen, warmed(state))
+        yield outcome_of(instance, truth, (verdict_of(state), named), seen)
 
 
-def outcome_of(instance: Instance, truth: JobTruth, verdict: Verdict, ticks: list[Tick]) -> Outcome:
+def outcome_of(instance: Instance, truth: JobTruth, said: tuple[Verdict, Named], ticks: list[Tick]) -> Outcome:
     """Return truth and verdict side by side."""
+    verdict, named = said
     slots = instance.scenario.node.slots
     split = verdict.time_split
     error = (
@@ -235,7 +245,9 @@ def outcome_of(instance: Instance, truth: JobTruth, verdict: Verdict, ticks: lis
         else math.nan
     )
     costs = true_costs(instance, truth)
-    culprit = max(costs, key=lambda card: costs[card])
+    culprit = truth.culprit.card if truth.culprit is not None else -1
+    if costs.get(instance.victim, 0.0) >= NAMEABLE:
+        culprit = instance.victim
     return Outcome(
         seed=_seed(instance),
         family=instance.family,
@@ -252,13 +264,13 @@ def outcome_of(instance: Instance, truth: JobTruth, verdict: Verdict, ticks: lis
         baseline=Counter(baseline(tick) for tick in ticks[-10:]).most_common(1)[0][0],
         split_error=error,
         split_stated=split is not None,
-        true_culprit=culprit if costs[culprit] >= NAMEABLE else -1,
+        true_culprit=culprit,
         true_cause=truth.culprit.cause if truth.culprit is not None and truth.culprit.card == culprit else "",
-        true_cost=costs[culprit],
-        said_culprits=tuple(straggler.gpu for straggler in verdict.stragglers),
-        said_causes=tuple(straggler.cause for straggler in verdict.stragglers),
-        said_costs=tuple(straggler.cost_ratio for straggler in verdict.stragglers),
-        costs=tuple(costs.get(straggler.gpu, 0.0) for straggler in verdict.stragglers),
+        true_cost=costs.get(culprit, 0.0),
+        said_culprits=tuple(named),
+        said_causes=tuple(straggler.cause for straggler in named.values()),
+        said_costs=tuple(straggler.cost_ratio for straggler in named.values()),
+        costs=tuple(costs.get(gpu, 0.0) for gpu in named),
         optimizer_step_s=truth.optimizer_step_s,
         micro_step_s=truth.micro_step_s,
         said_step_s=verdict.step_seconds,

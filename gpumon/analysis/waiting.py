@@ -22,16 +22,18 @@ HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
-# A card that is late by less than HOST_GAP is held by its host only where it alone is: the next one's gap is this share
-# of its own at most, and the others wait for this share of it at least.
-ALONE = 0.4
+# A card that is late by less than HOST_GAP is held by its host only where it stands out: the next one is late by this
+# share of it at most, and the others wait with quiet links for this share of it at least.
+ALONE = 0.65
 WAITED = 0.4
+LATE_WINDOW_S = 20.0  # of evidence: batches that are late by chance take turns within it
 NARROW = 0.6  # of the other cards' ceiling
 NARROW_FULL = 0.7  # saturation of the narrow link while it is busy
 COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host memory reach (28 of 63, 13 of 31.5 GB/s)
 ROTATING_GAP = 0.08  # of one card at least
 LOADERS_CPUS = 0.5
 LOADER_READS = 20e6  # bytes per second
+MOST_OF_A_TURN = 0.85  # of the job's busy time on one card: else that card works alone
 IN_TURN = (0.6, 1.35)  # sum of the cards' busy shares
 
 
@@ -63,7 +65,10 @@ def looks_like_work(cards: list[CardEvidence]) -> dict[str, float]:
     active = [card.sm_active for card in cards if card.gpm is not None and not math.isnan(card.sm_active)]
     # GPM means come once a second and never show the pure level of work: the busiest card is nine tenths of it.
     level = min(max(active, default=math.nan) / 0.9, GPM_COMPUTE[1])
-    return {card.uuid: _work_of(card, borrowed, level) for card in cards}
+    # Where power shows both levels fast enough it is surer: GPM's highest second need not be one of pure work.
+    shown = [card for card in cards if card.levels is not None and card.levels.learned and card.power_kind in FAST]
+    by_gpm = len(active) == len(cards) and len(shown) < len(cards) - 1
+    return {card.uuid: _work_of(card, borrowed, level if by_gpm else math.nan) for card in cards}
 
 
 def _borrowed_waiting(cards: list[CardEvidence]) -> float:
@@ -78,9 +83,7 @@ def _borrowed_waiting(cards: list[CardEvidence]) -> float:
 
 def _work_of(card: CardEvidence, borrowed: float, gpm_level: float) -> float:
     gap = 0.0 if math.isnan(card.gap) else card.gap
-    # Where power shows both levels fast enough it is surer: GPM's highest second need not be one of pure work.
-    shown = card.levels is not None and card.levels.learned and card.power_kind in FAST
-    if card.gpm is not None and not math.isnan(card.sm_active) and not shown:
+    if card.gpm is not None and not math.isnan(card.sm_active) and not math.isnan(gpm_level):
         return _share(card.sm_active, gap, 0.0, _middle(GPM_WAIT), max(gpm_level, 2 * GPM_WAIT[1]))
     if card.levels is None or math.isnan(card.power_mean):
         return math.nan
@@ -118,7 +121,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
         return held
     if _in_turn(up, job) and not gaps.host_works(host, len(job.processes)):
         return Waiting(in_turn=True, work=work)
-    slow = None if _staged(job) else _late(up, work) or _slower(up, work) or _narrower(up, work)
+    slow = None if _staged(job) else _late(up, work, host, job) or _slower(up, work) or _narrower(up, work)
     if slow is not None:
         return slow
     if _in_rotation(up, work, host):
@@ -149,7 +152,7 @@ def _in_turn(cards: list[CardEvidence], job: Job) -> bool:
     into stages by what it was started with, or be one process that drives all its cards.
     """
     busy = [1.0 - card.gap for card in cards if not math.isnan(card.gap)]
-    if len(busy) != len(cards) or not IN_TURN[0] <= sum(busy) <= IN_TURN[1]:
+    if len(busy) != len(cards) or not IN_TURN[0] <= sum(busy) <= IN_TURN[1] or max(busy) > MOST_OF_A_TURN * sum(busy):
         return False
     return _staged(job) or len(job.processes) == 1
 
@@ -176,9 +179,10 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
     return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
 
 
-def _late(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | None:
+def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float], job: Job) -> Waiting | None:
     """Return the one card whose host makes it late by a small part of each step, while the others wait for it."""
-    if len(cards) < 3 or any(math.isnan(card.gap) for card in cards):
+    long_enough = all(card.window[1] - card.window[0] >= LATE_WINDOW_S for card in cards)
+    if not long_enough or len(job.processes) < len(cards) or any(math.isnan(card.gap) for card in cards):
         return None
     ordered = sorted(cards, key=lambda card: card.gap)
     worst, others = ordered[-1], ordered[:-1]
@@ -186,8 +190,10 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | Non
     cost = worst.gap - usual
     if cost < SLOWER or others[-1].gap - usual > ALONE * cost:
         return None
-    waits = [_quiet_wait(card, work[card.uuid]) for card in others if not math.isnan(work[card.uuid])]
-    if not waits or _median(waits) < WAITED * cost:
+    # Where no level of waiting is known, loaders or disks at work must say that batches are late.
+    shown = [card for card in others if card.levels is not None and card.levels.learned]
+    waits = _median([_quiet_wait(card, work[card.uuid]) for card in shown]) if shown else math.nan
+    if waits < WAITED * cost or (not shown and not gaps.host_works(host, len(job.processes))):
         return None
     return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, gap_follows=1.0, work=dict(work))
 

@@ -44,6 +44,18 @@ def test_a_checkpoint_of_fifteen_seconds_is_a_change() -> None:
     assert marks.from_s == 20.0
 
 
+def test_steps_of_some_seconds_that_begin_are_a_change() -> None:
+    """A steady level that gives way to one that comes and goes ends, dated to the first mark that is off."""
+    marks = play([0.38] * 30 + [0.8, 0.8, 0.8, 0.35] * 3)
+    assert marks.from_s == 30.0
+
+
+def test_steps_of_ten_seconds_are_one_regime() -> None:
+    """Work that has gone up and down all the time does not change when it does so again."""
+    assert play([0.8, 0.8, 0.8, 0.8, 0.3, 0.3, 0.3, 0.3] * 15).began_s == 0.0
+    assert play([0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.3, 0.3, 0.3] * 15).began_s == 0.0
+
+
 def test_a_log_with_a_sample_in_ten_seconds_changes_at_once() -> None:
     """Where marks are far apart one of them is a stretch."""
     assert play([0.8] * 6 + [0.1], pace_s=10.0).began_s == 50.0
