@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,9 @@ from gpumon.hardware.simulated.node import SimulatedNode
 from gpumon.hardware.simulated.scenario import HostSpec, JobPlan, NodePlan, Scenario, slots
 from gpumon.hardware.simulated.training import Training
 from gpumon.history import Keeper
-from gpumon.history.store import read
+from gpumon.history.store import Store, read
 from gpumon.model.past import NOTHING
-from gpumon.model.settings import Settings
+from gpumon.model.settings import HistorySettings, Settings
 from gpumon.model.verdict import Verdict
 from gpumon.pipeline import initial_state, step
 from gpumon.sampling.clocks import CountingClock
@@ -136,3 +137,24 @@ def test_who_may_not_read_the_history_gets_a_report_all_the_same(config: Config,
     (tmp_path / "salt").write_text("0" * 64)
     (tmp_path / "history-simulated.sqlite").write_text("no history")
     assert remembered(config, simulated=True)[0] is NOTHING
+
+
+def test_a_tenant_that_is_forgotten_is_forgotten_by_the_running_daemon(config: Config, tmp_path: Path) -> None:
+    """After `gpumon history --forget` the job under way is watched anew, in memory as in the file."""
+    remembering = Remembering(config, simulated=True)
+    remembering.start()
+    node = SimulatedNode(Scenario("life", "", NODE, (JobPlan("job", WORK, (0, 1)),)), clock=CountingClock())
+    settings = remembering.salted(config.settings)
+    state, path = initial_state(), tmp_path / "history-simulated.sqlite"
+    for number, tick in enumerate(ticks(node, node, settings.sampling, 150.0)):
+        state = step(state, tick, settings, remembering.past)
+        remembering.offer(state)
+        if number in (100, 102):
+            assert remembering._keeper is not None
+            remembering._keeper.turn()
+        if number == 101:
+            with closing(Store.open(path, HistorySettings(), SIMULATED_WALL_S)) as other:
+                assert other.forget("unassigned") == 1
+    assert 20.0 < state.scaling.runs[0].watched_s < 50.0
+    remembering.stop()
+    assert [run.watched_s for run in read(path)[0]] == [state.scaling.runs[0].watched_s]
