@@ -2,8 +2,8 @@
 
     python -m benchmarks.accuracy_changes --changes 200 --hangs 40 --transitions 200
 
-A change is one of class by the truth, clear on both sides. Its delay is counted from the time at which the job is told
-to change: the step that runs then still ends, so that the figures are a little too large. A transition is a healthy job
+A change is one of class by the truth, clear on both sides; its delay counts from the end of the last step of the old
+kind. A transition is a healthy job
 that starts, ends, moves to fewer cards, saves, evaluates, has a lull, or is watched by a gpumon that restarts or misses
 samples. *Customer-facing* are the verdicts that customers hear of: communication, host, idle, hung.
 """
@@ -86,9 +86,10 @@ def change_delay(seed: int) -> Delay:
     node = moments[-1][2]
     before = node.truth(change.at_s - BEFORE_S, change.at_s)[0]
     after = node.truth(change.seconds - AFTER_S, change.seconds)[0]
-    seen = [now_s for now_s, name in said if now_s >= change.at_s and name is after.job_class]
+    turned_s = after.turned_s if after.turned_s < math.inf else change.at_s
+    seen = [now_s for now_s, name in said if now_s >= turned_s and name is after.job_class]
     clear = before.job_class is not after.job_class and min(before.margin, after.margin) >= CLEAR
-    delay = seen[0] - change.at_s if seen else math.inf
+    delay = seen[0] - turned_s if seen else math.inf
     return Delay(seed, before.job_class.value, after.job_class.value, clear, delay)
 
 

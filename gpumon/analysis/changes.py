@@ -90,13 +90,24 @@ def _new_regime(past: Marks) -> tuple[float, float] | None:
     length = stretch_length(past)
     if len(present) < 2 * length:
         return None
+    mixed = length >= FINE_PACE and len(present) >= 2 * MIXED_MARKS and _moved(past, MIXED_MARKS)
+    if not mixed and not _moved(past, length):
+        return None
     values = np.stack([v for _, v in present])
     first = _all_off(values, length)
-    if first is None and length >= FINE_PACE and len(present) >= 2 * MIXED_MARKS:
+    if first is None and mixed:
         first = _mostly_off(values)
     if first is None:
         return None
     return present[first - 1][0], present[first][0] if length > 1 else present[first - 1][0]
+
+
+def _moved(past: Marks, length: int) -> bool:
+    """Return True where the mean of the newest marks has left the usual one in any figure: a look before the test."""
+    mean = sum((v for _, v in past.marks[-length:]), np.zeros(len(FIGURES))) / length
+    return any(
+        abs(seen - known) > 0.5 * move for seen, known, move in zip(mean.tolist(), past.usual, MOVES, strict=True)
+    )
 
 
 def _all_off(values: Floats, length: int) -> int | None:

@@ -19,7 +19,7 @@ from gpumon.hardware.simulated.random_nodes import Taste, draw_identity, draw_no
 from gpumon.hardware.simulated.scenario import JobPlan, Scenario
 from gpumon.hardware.simulated.training import Training
 
-_AFTER_S = 60.0  # to watch after a change
+_AFTER_S = 75.0  # to watch after a change, the end of the step that runs then included
 _HANG_S = 640.0  # to watch a hang: a collective may rest ten minutes before it must be called hung
 
 

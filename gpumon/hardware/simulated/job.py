@@ -67,6 +67,7 @@ class Log:
         self.waits: deque[Wait] = deque(maxlen=waits)
         self.samples = 0.0  # sequences, images or tokens finished
         self.hung_since_s = float("inf")
+        self.turned_s = float("inf")  # when the first rank went on with other work
 
 
 @dataclass(slots=True)

@@ -87,6 +87,7 @@ class JobTruth:
     tx_bytes: Mapping[int, float]
     nvlink_bytes: Mapping[int, float]
     labels: Mapping[str, float] = field(default_factory=dict)  # the split in full
+    turned_s: float = float("inf")  # when the job went on with other work, seconds of the run
 
 
 def truth(scenario_world: World, seconds: float) -> tuple[JobTruth, ...]:
@@ -137,6 +138,7 @@ def _truth(world: World, plan: JobPlan, job: Job, begin: float, end: float) -> J
         tx_bytes={index: float(rates[1]) * span for index, rates in zip(plan.cards, per_card, strict=True)},
         nvlink_bytes={index: float(sum(rates[2:4])) * span for index, rates in zip(plan.cards, per_card, strict=True)},
         labels={label.name.lower(): float(mean[label]) for label in Label},
+        turned_s=job.log.turned_s,
     )
 
 

@@ -205,6 +205,8 @@ def _train_both(first: _Steps, then: _Steps | None, rank: int) -> Program:
     """Run one training until it ends or the work changes, then the other."""
     steps = yield from _train(*first, rank, 0)
     if then is not None:
+        log = first[0].job.log
+        log.turned_s = min(log.turned_s, first[0].job.engine.now)
         yield from _train(*then, rank, steps)
 
 
