@@ -169,14 +169,16 @@ def _figures(watched: Watched, span_s: float) -> Run:
 
 def shares_of(split: Split) -> Shares | None:
     """Return where a window's time goes; None where the job hardly had work in it."""
-    states = split.shares
+    states, weights = split.shares, split.weights
     busy = 1.0 - states["idle"]
-    if float(busy.mean()) < LEAST_BUSY:
+    if float(weights @ busy) < LEAST_BUSY:
         return None
-    own = (states["compute"] + states["overlap"] + states["memory"]) / busy
+    works = (states["compute"] + states["overlap"] + states["memory"]) / busy
+    own = float(weights @ works)
     others = ("host_wait", "communication", "peer_wait", "overlap", "memory")
-    host, exchange, waiting, hidden, memory = (float((states[name] / busy).mean()) for name in others)
-    return Shares(float(own.mean()), host, exchange, waiting, hidden, memory, NINE_OF_TEN * float(own.std()))
+    host, exchange, waiting, hidden, memory = (float(weights @ (states[name] / busy)) for name in others)
+    width = NINE_OF_TEN * math.sqrt(float(weights @ (works - own) ** 2))
+    return Shares(own, host, exchange, waiting, hidden, memory, width)
 
 
 def report(watched: Watched, rate: float, unit: str) -> Watched:

@@ -80,7 +80,7 @@ def split(own: float) -> Split:
     shares = dict.fromkeys(("overlap", "memory", "host_wait", "peer_wait", "idle"), zero)
     shares |= {"compute": zero + own, "communication": zero + 1.0 - own}
     unread = {field.name: None for field in dataclasses.fields(Split)}
-    return Split(**{**unread, "shares": shares})
+    return Split(**{**unread, "shares": shares, "weights": zero + 1.0 / 64})
 
 
 class Node:
