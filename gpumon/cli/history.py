@@ -21,8 +21,9 @@ from gpumon.history.store import read
 from gpumon.model.errors import GpumonError
 from gpumon.model.past import Run
 from gpumon.model.settings import HistorySettings
-from gpumon.model.verdict import TIME_STATES
-from gpumon.ui.phrases import ranges
+from gpumon.model.verdict import TIME_STATES, Outcome
+from gpumon.scaling.outcome import came_true
+from gpumon.ui.phrases import brought, ranges
 
 _HEAD = ("LAST SEEN", "TENANT", "WORKLOAD", "CARDS", "GPUS", "STRATEGY", "STEP", "THROUGHPUT", "ENERGY/STEP", "CLASS")
 # Columns of CSV and keys of JSON, in this order; a figure that is missing is empty there and null here.
@@ -44,6 +45,13 @@ _FIELDS = (
     "energy_joules_per_step",
     "class",
     *(f"time_ratio_{state}" for state in TIME_STATES),
+    "findings",
+    "changed",
+    "gain_expected_low",
+    "gain_expected_high",
+    "gain_seen",
+    "gain_evidence",
+    "gain_result",
 )
 
 
@@ -70,7 +78,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         runs, _ = read(path)
     if args.format == "json":
-        print(json.dumps({"schema": 1, "runs": [_fields(one) for one in runs]}, indent=2, allow_nan=False))
+        print(
+            json.dumps(
+                {"schema": 1, "runs": [_fields(one, came_true(one, runs)) for one in runs]}, indent=2, allow_nan=False
+            )
+        )
     elif args.format == "csv":
         sys.stdout.write(_csv(runs))
     else:
@@ -94,7 +106,13 @@ def table(runs: Sequence[Run]) -> str:
     rows = [_HEAD, *(_row(one) for one in runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join(lines) + "\n"
+    outcomes = [(one, came_true(one, runs)) for one in runs]
+    said = [
+        f"{_time(one.end_wall_s)}  {one.tenant}  {one.workload[:8]}: {brought(found)}"
+        for one, found in outcomes
+        if found is not None
+    ]
+    return "\n".join([*lines, *(["", "What changes brought", *said] if said else [])]) + "\n"
 
 
 def _row(one: Run) -> tuple[str, ...]:
@@ -115,7 +133,7 @@ def _row(one: Run) -> tuple[str, ...]:
     )
 
 
-def _fields(one: Run) -> dict[str, object]:
+def _fields(one: Run, outcome: Outcome | None) -> dict[str, object]:
     split = None if one.split is None else one.split
     values: tuple[object, ...] = (
         one.gpu_job,
@@ -135,8 +153,17 @@ def _fields(one: Run) -> dict[str, object]:
         _number(one.energy_joules_per_step),
         one.job_class or None,
         *(None if split is None else round(getattr(split, state), 4) for state in TIME_STATES),
+        [held.finding for held in one.findings],
+        *_outcome(outcome),
     )
     return dict(zip(_FIELDS, values, strict=True))
+
+
+def _outcome(outcome: Outcome | None) -> tuple[object, ...]:
+    if outcome is None:
+        return [], None, None, None, None, None
+    low, high = outcome.expected
+    return list(outcome.findings), low, high, round(outcome.seen, 3), outcome.evidence, outcome.result
 
 
 def _csv(runs: Sequence[Run]) -> str:
@@ -144,8 +171,9 @@ def _csv(runs: Sequence[Run]) -> str:
     writer = csv.DictWriter(text, _FIELDS, lineterminator="\n")
     writer.writeheader()
     for one in runs:
-        row = _fields(one)
-        writer.writerow({**row, "gpus": " ".join(map(str, one.gpus))})
+        row = _fields(one, came_true(one, runs))
+        lists = {name: " ".join(map(str, value)) for name, value in row.items() if isinstance(value, list)}
+        writer.writerow(row | lists)
     return text.getvalue()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpumon.model.past import Run, SetRate, Shares
+from gpumon.model.past import HeldFinding, Run, SetRate, Shares
 from gpumon.model.verdict import TimeSplit
 
 _TEXTS = ("gpu_job", "workload", "tenant", "card", "topology", "strategy", "unit", "job_class")
@@ -31,6 +31,7 @@ COLUMNS: tuple[str, ...] = (
     "ended",
     "uuids",
     "gpus",
+    "findings",
 )
 RATE_COLUMNS: tuple[str, ...] = ("uuids", "link", "gpus", "bytes_per_second", "wall_s")
 
@@ -50,6 +51,7 @@ def of_run(run: Run) -> tuple[Cell, ...]:
         int(run.ended),
         " ".join(run.uuids),
         _gpus(run.gpus),
+        " ".join(map(_finding, run.findings)),
     )
 
 
@@ -82,6 +84,7 @@ def to_run(cells: Sequence[Cell]) -> Run:
         shares=None if any(map(math.isnan, shares)) else Shares(*shares),
         energy_joules_per_step=_number(row["energy_joules_per_step"]),
         job_class=str(row["job_class"]),
+        findings=tuple(map(_to_finding, str(row["findings"]).split())),
     )
 
 
@@ -94,6 +97,19 @@ def to_rate(cells: Sequence[Cell]) -> SetRate:
     """Return the rate of a row."""
     uuids, link, gpus, rate, wall_s = cells
     return SetRate(tuple(str(uuids).split()), _indices(gpus), str(link), _number(rate), _number(wall_s))
+
+
+def _finding(held: HeldFinding) -> str:
+    """Return "no_accumulation:1.2:1.9", or the name alone where no gain was promised."""
+    return ":".join((held.finding, *(f"{edge:g}" for edge in held.gain or ())))
+
+
+def _to_finding(word: str) -> HeldFinding:
+    name, *edges = word.split(":")
+    if not edges:
+        return HeldFinding(name)
+    low, high = map(float, edges)
+    return HeldFinding(name, (low, high))
 
 
 def _cell(value: float) -> Cell:

@@ -59,6 +59,7 @@ MIGRATIONS: tuple[str, ...] = (
     """,
     # What is not known of older runs counts as none: their shares are judged as they were.
     "ALTER TABLE run ADD COLUMN share_memory REAL DEFAULT 0;",
+    "ALTER TABLE run ADD COLUMN findings TEXT NOT NULL DEFAULT '';",
 )
 
 

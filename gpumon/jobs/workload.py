@@ -11,15 +11,16 @@ from itertools import takewhile
 
 from gpumon.jobs.layout.command import Command, base_name
 
-# Options that change from run to run or with the number of cards, and not what is computed.
+# Options that change from run to run or with the number of cards, or how the same is computed: what is changed on advice
+# must not make it another workload, or nobody could say whether it came true.
 _RUN_OPTIONS = re.compile(
     r"(?:.*-)?(?:port|host|addr|address|rank|seed|output|out|log|logs|logging|save|run|name|id|dir|resume|checkpoint|"
     r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas|"
-    r"zero|deepspeed|fsdp|ddp)(?:-.*)?"
+    r"zero|deepspeed|fsdp|ddp|workers|prefetch|pin|accum|accumulate|accumulation)(?:-.*)?"
     r"|tp|pp|dp|ep|tp-size|pp-size|dp-size|ep-size|.*-parallel-size|tensor-split|ts|verbose|v|quiet|q|debug"
 )
 # What is computed, although the option speaks of a name, an id, or a device.
-_CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path)?|.*batch.*")
+_CONTENT_OPTIONS = re.compile(r"(?:.*-)?(?:model|dataset)-(?:name|id)(?:-or-path)?|(?!accum).*batch.*")
 _MASKED = "*"  # what a recording writes for text that a tenant chose
 # Scripts that lie here were unpacked for this run alone.
 _PASSING_FOLDERS = ("/tmp/", "/var/", "/run/", "/dev/")

@@ -82,6 +82,25 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """Findings of the workload's run before are gone: what that was to bring, and what it brought. 1.2: 20 % faster."""
+
+    findings: tuple[str, ...]
+    expected: tuple[float, float]
+    seen: float
+    uncertainty: float  # half-width of what was seen
+    evidence: str  # reported, period
+    before_wall_s: float  # when the run before was last seen
+
+    @property
+    def result(self) -> str:
+        """Return "as expected", "less than expected" or "more than expected", within what is left open."""
+        if self.seen + self.uncertainty < self.expected[0]:
+            return "less than expected"
+        return "more than expected" if self.seen - self.uncertainty > self.expected[1] else "as expected"
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of one job at one tick."""
 
@@ -97,6 +116,7 @@ class Verdict:
     against: str = ""  # what would prove it wrong
     findings: tuple[Finding, ...] = ()
     scaling: Scaling | None = None
+    outcome: Outcome | None = None  # of what was changed since the run before
     advice: str = ""
     advice_zh: str = ""
     window_s: float = math.nan  # length of the evidence looked at

@@ -183,7 +183,10 @@ def _judge_scaling(
         energies={name: account.energy_joules for name, account in ledgers.items()},
     )
     followed, scalings = scaling.follow(state.scaling, tick, jobs, seen, past)
-    verdicts = {name: replace(verdict, scaling=scalings.get(name)) for name, verdict in found.verdicts.items()}
+    verdicts = {
+        name: replace(verdict, scaling=scalings.get(name), outcome=followed.outcome(name))
+        for name, verdict in found.verdicts.items()
+    }
     return followed, replace(found, verdicts=verdicts)
 
 

@@ -13,9 +13,10 @@ from gpumon.model.job import Job
 from gpumon.model.past import NOTHING, Past, Run, SetRate
 from gpumon.model.process import ProcessTable
 from gpumon.model.samples import Tick
-from gpumon.model.verdict import JobClass, Scaling, Verdict
+from gpumon.model.verdict import JobClass, Outcome, Scaling, Verdict
 from gpumon.scaling import bandwidth, cards, reports, runs
 from gpumon.scaling.judge import Node, judge
+from gpumon.scaling.outcome import came_true
 from gpumon.scaling.reports import Counter
 from gpumon.scaling.runs import Watched
 from gpumon.scaling.work import Work, of_strategy
@@ -39,6 +40,7 @@ class Follow:
     pending_s: float = math.nan  # since when
     looked_s: float = math.nan
     scaling: Scaling | None = None
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class Memory:
     def runs(self) -> tuple[Run, ...]:
         """The runs seen by this process, for the history."""
         return tuple(watched.run for watched in self.watched.values())
+
+    def outcome(self, gpu_job: str) -> Outcome | None:
+        """Return what was changed since the run before of a job's workload brought; None where nothing is known."""
+        return self.jobs[gpu_job].outcome if gpu_job in self.jobs else None
 
 
 Scalings = Mapping[str, Scaling | None]
@@ -107,7 +113,11 @@ def follow(
             _learn(rates, grown.run, looks.values(), verdict, tick.wall_s)
             everything = _together(past, grown.run, watched, rates)
             run = _as_known(grown.run, past)
-            now = replace(now, scaling=judge(run, everything, _node(job, run, tick, verdict)))
+            now = replace(
+                now,
+                scaling=judge(run, everything, _node(job, run, tick, verdict)),
+                outcome=came_true(run, everything.runs.get(run.workload, ())),
+            )
         present[job.gpu_job] = replace(now, looked_s=tick.mono_s)
     for rate in said:
         key = present[rate.gpu_job].key

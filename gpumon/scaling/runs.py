@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from gpumon.analysis.time_split import Split
-from gpumon.model.past import Run, Shares
+from gpumon.model.past import HeldFinding, Run, Shares
 from gpumon.model.verdict import TIME_STATES, JobClass, TimeSplit, Verdict
 
 # Values kept of a figure; when it is full every second one goes, so that a week is spread over them as an hour is.
 KEPT = 64
+HELD_SHARE = 0.5  # of a run: a finding that stood for so much of it is one of the run's
 LEAST_BUSY = 0.5  # of a window: a server that idles most of the time shows too little of its work
 NINE_OF_TEN = 1.64  # standard deviations: nine points of ten lie within
 STANDING_STILL = (JobClass.IDLE, JobClass.HUNG)
@@ -96,6 +97,8 @@ class Watched:
     share_seconds: tuple[float, ...] = ()  # integrals of the fields of Shares
     shares_s: float = 0.0
     class_s: Mapping[str, float] = field(default_factory=dict)
+    held_s: Mapping[str, float] = field(default_factory=dict)  # by finding
+    gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # the newest promised, by finding
     energy_from: float = math.nan  # joules when the run began
     energy_to: float = math.nan
     energy_s: float = 0.0
@@ -116,7 +119,19 @@ def extend(
     if kind in STANDING_STILL:
         return replace(ticking, energy_from=energy_joules, energy_to=energy_joules, energy_s=0.0)
     class_s = {**watched.class_s, kind.value: watched.class_s.get(kind.value, 0.0) + span_s}
-    ticking = replace(ticking, steps=watched.steps.add(verdict.step_seconds), class_s=class_s)
+    ticking = replace(
+        ticking,
+        steps=watched.steps.add(verdict.step_seconds),
+        class_s=class_s,
+        held_s={
+            **watched.held_s,
+            **{one.finding: watched.held_s.get(one.finding, 0.0) + span_s for one in verdict.findings},
+        },
+        gains={
+            **watched.gains,
+            **{one.finding: one.gain for one in verdict.findings if one.gain is not None},
+        },
+    )
     if verdict.time_split is not None:
         ticking = replace(
             ticking,
@@ -154,16 +169,22 @@ def _figures(watched: Watched, span_s: float) -> Run:
     joules = math.nan
     if watched.energy_s >= _ENERGY_S:
         joules = (watched.energy_to - watched.energy_from) / watched.energy_s * step_s
+    watched_s = watched.run.watched_s + span_s
     known = {kind: s for kind, s in watched.class_s.items() if kind != JobClass.UNKNOWN.value}
     return replace(
         watched.run,
-        watched_s=watched.run.watched_s + span_s,
+        watched_s=watched_s,
         step_s=step_s,
         step_spread=steps.spread,
         split=split,
         shares=Shares(*(sum_s / watched.shares_s for sum_s in watched.share_seconds)) if watched.shares_s else None,
         energy_joules_per_step=joules,
         job_class=max(known, key=lambda kind: known[kind]) if known else JobClass.UNKNOWN.value,
+        findings=tuple(
+            HeldFinding(name, watched.gains.get(name))
+            for name, held_s in sorted(watched.held_s.items())
+            if held_s > 0.0 and held_s >= HELD_SHARE * watched_s
+        ),
     )
 
 

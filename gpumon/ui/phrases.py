@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 
+from gpumon.model.findings import FINDINGS_BY_NAME
 from gpumon.model.text import shown_text
-from gpumon.model.verdict import TIME_STATES
+from gpumon.model.verdict import TIME_STATES, Outcome
 from gpumon.ui import words
 from gpumon.ui.report import Report
-from gpumon.ui.state_json import GpuState, IntervalState, JobState
+from gpumon.ui.state_json import GpuState, IntervalState, JobState, OutcomeState
 
 # Marks that turn the direction of what follows: in a terminal or a list they would move gpumon's own words.
 _TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_MEASURED = {"reported": "By what it reports", "period": "By the length of its steps"}
 _LINKS = {"pcie": "PCIe", "nvlink": "NVLink", "uplink": "shared link"}
 
 
@@ -145,8 +147,19 @@ def advice(job: JobState) -> list[str]:
 
 
 def worth(job: JobState) -> list[str]:
-    """Return what the job's cards are worth beside fewer, by what was seen of the same work or worked out."""
-    return [one_line_of_ours(reason) for reason in job.scaling.reasons] if job.scaling else []
+    """Return what other runs of the work tell: what a change brought, what the cards are worth beside fewer."""
+    lines = [brought(job.outcome)] if job.outcome else []
+    return [*lines, *(one_line_of_ours(reason) for reason in (job.scaling.reasons if job.scaling else ()))]
+
+
+def brought(outcome: Outcome | OutcomeState) -> str:
+    """Return what a change was to bring and what it brought."""
+    gone = "; ".join(f'"{FINDINGS_BY_NAME[name].title}"' for name in outcome.findings if name in FINDINGS_BY_NAME)
+    low, high = outcome.expected
+    return (
+        f"{_MEASURED[outcome.evidence]} it is {outcome.seen:.2f} ± {outcome.uncertainty:.2f} times as fast as in the "
+        f"run before, of which {gone or 'what was found'} holds no longer: {outcome.result} ({low:.3g} to {high:.3g})."
+    )
 
 
 def figures(job: JobState) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import msgspec
 from gpumon.model.document import Document
 from gpumon.model.fault import Fault
 from gpumon.model.text import shown_text
-from gpumon.model.verdict import TIME_STATES, Finding, Interval, Scaling, Verdict
+from gpumon.model.verdict import TIME_STATES, Finding, Interval, Outcome, Scaling, Verdict
 from gpumon.model.view import CardView, DirectionView, JobView, LinkView, NodeView
 
 SCHEMA = 1
@@ -128,6 +128,17 @@ class ScalingState(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]  # sentences with numbers, strongest first
 
 
+class OutcomeState(msgspec.Struct, frozen=True):
+    """Findings of the workload's run before are gone: what that was to bring, and what it brought; 1.2: 20 % faster."""
+
+    findings: tuple[str, ...]
+    expected: tuple[float, float]
+    seen: float
+    uncertainty: float  # half-width of what was seen
+    evidence: str
+    result: str
+
+
 class IntervalState(msgspec.Struct, frozen=True):
     """A stretch of one class; seconds from the first sample."""
 
@@ -166,6 +177,7 @@ class JobState(msgspec.Struct, frozen=True):
     stragglers: tuple[int, ...]
     straggler_causes: tuple[StragglerState, ...]
     scaling: ScalingState | None
+    outcome: OutcomeState | None
     link_saturation: dict[str, float]
     utilization_ratio: float
     power_watts: float
@@ -303,6 +315,7 @@ def job_state(
             StragglerState(straggler.gpu, straggler.cause, straggler.cost_ratio) for straggler in verdict.stragglers
         ),
         scaling=_scaling(verdict.scaling),
+        outcome=_outcome(verdict.outcome),
         link_saturation=dict(view.link_saturation),
         utilization_ratio=view.utilization_ratio,
         power_watts=view.power_watts,
@@ -406,6 +419,19 @@ def _scaling(scaling: Scaling | None) -> ScalingState | None:
         slowdown=scaling.slowdown,
         uncertainty=None if math.isnan(scaling.uncertainty) else scaling.uncertainty,
         reasons=scaling.reasons,
+    )
+
+
+def _outcome(outcome: Outcome | None) -> OutcomeState | None:
+    if outcome is None:
+        return None
+    return OutcomeState(
+        findings=outcome.findings,
+        expected=outcome.expected,
+        seen=round(outcome.seen, 3),
+        uncertainty=round(outcome.uncertainty, 3),
+        evidence=outcome.evidence,
+        result=outcome.result,
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from gpumon.cli.main import main
 from gpumon.cli.topo import learned
 from gpumon.history.store import Store, read
-from gpumon.model.past import Run, SetRate
+from gpumon.model.past import HeldFinding, Run, SetRate
 from gpumon.model.settings import HistorySettings
 from tests.views import geforce
 
@@ -48,6 +48,23 @@ def test_a_table_newest_first(state: Path, capsys: pytest.CaptureFixture[str]) -
         "2026-09-21T14:56:40Z  globex  3da52899  8      0-7   -         -      -                -            compute",
         "2026-09-21T14:40:00Z  acme    3da52899  2      0-1   ddp       0.5 s  812.5 samples/s  431 J        compute",
     ]
+
+
+def test_what_a_change_brought(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run without what its predecessor was told is followed by what was expected and what is seen."""
+    slow = run(
+        2, 1, throughput=100.0, throughput_spread=0.01, unit="samples", findings=(HeldFinding("gloo", (1.5, 3.0)),)
+    )
+    _keep(state, slow, run(2, 2, throughput=200.0, throughput_spread=0.01, unit="samples"))
+    assert main(["history"]) == 0
+    *_, head, said = capsys.readouterr().out.splitlines()
+    assert head == "What changes brought"
+    assert said.startswith("2026-09-21T14:56:40Z  acme  3da52899: By what it reports it is 2.00 ± 0.0")
+    assert said.endswith("holds no longer: as expected (1.5 to 3).")
+    assert main(["history", "--format", "json"]) == 0
+    now, before = json.loads(capsys.readouterr().out)["runs"]
+    assert (now["changed"], now["gain_seen"], now["gain_result"]) == (["gloo"], 2.0, "as expected")
+    assert (before["findings"], before["changed"], before["gain_seen"]) == (["gloo"], [], None)
 
 
 def test_nothing_yet(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from gpumon.history import rows, schema
 from gpumon.history.place import salt_in
 from gpumon.history.rows import of_run, to_run
 from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Store, read
-from gpumon.model.past import Run, Shares
+from gpumon.model.past import HeldFinding, Run, Shares
 from gpumon.model.settings import HistorySettings
 
 from .made import WALL_S, rate, run
@@ -179,11 +179,11 @@ def test_migration_is_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_runs_of_an_older_file_are_judged_as_they_were(tmp_path: Path) -> None:
-    """The first version's files hold no memory share: theirs is none, and their other shares stay."""
+    """The first version's files hold no memory share and no findings: theirs are none, and their other shares stay."""
     path = tmp_path / "h"
-    kept = run(2, shares=Shares(0.6, 0.1, 0.3, 0.0, 0.0, 0.2, 0.04))
+    kept = run(2, shares=Shares(0.6, 0.1, 0.3, 0.0, 0.0, 0.2, 0.04), findings=(HeldFinding("gloo"),))
     cells = dict(zip(rows.COLUMNS, rows.of_run(kept), strict=True))
-    del cells["share_memory"]
+    del cells["share_memory"], cells["findings"]
     with closing(sqlite3.connect(path)) as first, first:
         first.executescript(f"{schema.MIGRATIONS[0]} PRAGMA user_version = 1;")
         first.execute(
@@ -192,6 +192,16 @@ def test_runs_of_an_older_file_are_judged_as_they_were(tmp_path: Path) -> None:
     with closing(_open(path)) as store:
         (read_again,) = store.runs()
     assert read_again.shares == Shares(0.6, 0.1, 0.3, 0.0, 0.0, 0.0, 0.04)
+    assert read_again.findings == ()
+
+
+def test_findings_are_kept_with_their_promise(tmp_path: Path) -> None:
+    """A run's findings come back as they were, with the gain where one was promised."""
+    found = (HeldFinding("gloo", (1.5, 3.0)), HeldFinding("hot"))
+    with closing(_open(tmp_path / "h")) as store:
+        store.write([run(2, findings=found)], [])
+        (read_again,) = store.runs()
+    assert read_again.findings == found
 
 
 def test_a_row_changed_by_hand_is_left_out(tmp_path: Path) -> None:

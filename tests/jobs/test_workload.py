@@ -27,11 +27,13 @@ BASE = "train.py --model_name_or_path llama-8b --per_device_train_batch_size 8 -
         f"{BASE} --tensor-model-parallel-size 4 --pipeline_parallel_size 2 --num_gpus 8",
         f"{BASE} --zero_stage 2 --deepspeed ds.json --fsdp full_shard",
         "train.py --learning_rate 1e-4 --per_device_train_batch_size 8 --model_name_or_path llama-8b",
+        f"{BASE} --gradient_accumulation_steps 8 --accumulate_grad_batches 8 --grad-accum 8",
+        f"{BASE} --dataloader_num_workers 8 --dataloader_pin_memory --prefetch_factor 4",
         f"./{BASE}",
     ],
 )
 def test_what_changes_with_the_cards_does_not_count(other: str) -> None:
-    """Ports, ranks, output folders, names of runs and sizes of layouts leave the identity alone, as does the order."""
+    """Ports, ranks, folders, sizes of layouts, loaders and accumulation leave the identity alone, as does the order."""
     assert _identity(other) == _identity(BASE)
 
 
