@@ -16,10 +16,9 @@ import structlog
 
 from gpumon.history.store import RUNS_OF_A_WORKLOAD, HistoryError, Key, Store
 from gpumon.model.findings import FINDINGS_BY_NAME
-from gpumon.model.past import NOTHING, Past, Run, SetRate
+from gpumon.model.past import LEAST_WATCHED_S, NOTHING, Past, Run, SetRate
 from gpumon.model.settings import HistorySettings
 from gpumon.model.verdict import Finding
-from gpumon.scaling.compare import LEAST_WATCHED_S
 
 WRITE_S = 30.0
 AGAIN_S = 60.0

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from gpumon.model.verdict import TimeSplit
 
+LEAST_WATCHED_S = 45.0  # a run that was watched for less has too few windows for a median, and is compared with none
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Where a run's time goes, for comparing counts of cards. Shares of the time it had work; the first four sum to
-    1."""
+    """Where a run's time goes, to compare counts of cards: shares of the time it had work, the first four sum to 1."""
 
     own: float  # each card's own work, computing and memory, what is exchanged meanwhile included
     host: float  # no kernel: lost to the host

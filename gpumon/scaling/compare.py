@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpumon.model.past import Run
+from gpumon.model.past import LEAST_WATCHED_S, Run
 from gpumon.scaling.work import Work, of_pair
 
 REPORTED, PERIOD, MODEL = "reported", "period", "model"
 # Best first. A chain of evidence is as good as its weakest link.
 ORDER = (REPORTED, PERIOD, MODEL)
-LEAST_WATCHED_S = 45.0  # a shorter run has too few windows for a median
 # Steps of the same job on the same cards differ by about this much from day to day: clocks, temperature, data.
 RUN_TO_RUN = 0.015
 STEPS = "steps"
