@@ -75,6 +75,8 @@ WAITS_POWER = 0.22
 POOL_SHARE = 0.85  # of the memory: vLLM takes 0.9 at start, SGLang 0.85 to 0.9
 SWINGS = 0.25
 SHORTEST_STEP_S = 0.15  # a step shorter than this is as steady as layers are
+SHORTEST_SEEN_S = 0.1  # where short looks show its bursts
+POWER_FOLLOWS_S = 0.25  # steps shorter than this spread the power of some cards no more than layers do
 # Looks at the link that are shorter than a gathered unit of weights (hundreds of megabytes, tens of ms) and longer than
 # one layer's turn: all of the former show the rate the link levels off at, the latter show more and less of both.
 SHORT_LOOK_S = 0.03
@@ -209,7 +211,9 @@ def _staged(shape: Shape, gap: float) -> Told | None:
         return None
     if _ends_half(shape):
         return Told("pp", "the cards at both ends carry half of what the others do, and all wait in kernels at times")
-    if shape.quiet or shape.same_instant < (AT_ONCE if shape.even >= EVEN else UNEVEN_AT_ONCE):
+    in_turn = shape.same_instant < (AT_ONCE if shape.even >= EVEN else UNEVEN_AT_ONCE)
+    # Few of a minute's windows fall on a stage's boundary, on some cards more than on others.
+    if shape.quiet or in_turn or (_short_looks(shape) and not shape.even >= EVEN):
         return Told("pp", f"cards wait in kernels for work while {shape.total / 1e6:.0f} MB/s cross each link")
     return None
 
@@ -264,7 +268,7 @@ def _collective(shape: Shape) -> bool:
 
     Within what a copy of a batch adds, and what seeing only a part of the time does.
     """
-    blurred = shape.window_s <= SHORT_LOOK_S
+    blurred = _short_looks(shape)
     lean = max(map(abs, shape.lean), default=math.nan)
     return shape.even >= (BLURRED_EVEN if blurred else EVEN) and lean <= (BLURRED_SYMMETRIC if blurred else SYMMETRIC)
 
@@ -282,7 +286,7 @@ def _collectives(shape: Shape, cards: int, step_s: float) -> Told:
     of_sharded = volume / (6 * part * cards / 16 * WIRE)  # 2-byte weights three times over a share of the state
     if _in_layers(shape, step_s, of_sharded):
         return Told("tp", f"{said}, and power stands still: layers and exchanges take turns faster than it follows")
-    blurred = shape.window_s <= SHORT_LOOK_S
+    blurred = _short_looks(shape)
     if math.isnan(volume) or not shape.same_instant >= (BLURRED_AT_ONCE if blurred else AT_ONCE):
         return Told()
     said += f", {100 * volume:.0f} % of the memory held in each step of {step_s:.2f} s"
@@ -296,13 +300,16 @@ def _in_layers(shape: Shape, step_s: float, of_sharded: float) -> bool:
     fetched as fast as the links allow are steady, too. Servers fill a pool at start and hold it; without one only a
     volume that shards of this size would exceed tells layers from shards, and short looks at the link.
     """
-    if not shape.power_spread <= STEADY_POWER or of_sharded > 0.5 or step_s < SHORTEST_STEP_S:
+    short = _short_looks(shape)
+    if not shape.power_spread <= STEADY_POWER or of_sharded > 0.5:
+        return False
+    if step_s < (SHORTEST_SEEN_S if short else SHORTEST_STEP_S):
         return False
     if shape.humped >= 0.5 and not math.isnan(step_s):
         return False
     if shape.memory_share and min(shape.memory_share) >= POOL_SHARE:
         return True
-    if shape.window_s <= SHORT_LOOK_S:
+    if short:
         return of_sharded <= 0.5 and shape.unevenness >= ROUGH
     return of_sharded <= 0.25
 
@@ -319,18 +326,20 @@ def _by_volume(shape: Shape, step_s: float, said: str, volume: tuple[float, floa
     pause = shape.quiet_run_s / step_s
     paused = pause >= PAUSES and shape.quiet_run_s >= 2 * shape.slot_s
     waits = shape.power_spread >= WAITS_POWER
+    short = _short_looks(shape)
     if of_replicas <= 1.1:
         # A pause too short to be measured shows in slots that are either busy or quiet. Then the exchange is nearly all
         # there is, and little memory is left for anything but the state.
-        bursts = shape.humped >= 0.5 and of_replicas >= 0.5
-        if waits and of_replicas >= FEWEST_GRADIENTS and (paused or bursts):
+        full = of_replicas >= 0.5
+        unseen = short and full and step_s <= POWER_FOLLOWS_S
+        if shape.humped >= 0.5 and of_replicas >= FEWEST_GRADIENTS and (waits or unseen) and (paused or full):
             return Told("ddp", f"{said}, with a pause of {100 * pause:.0f} %: gradients, once")
         return Told()
     if of_sharded > 1.0:  # a period of several steps
         return Told()
-    rough = shape.humped < 0.5 and shape.window_s <= SHORT_LOOK_S and not shape.unevenness <= LEVEL
+    rough = shape.humped < 0.5 and short and not shape.unevenness <= LEVEL
     unbroken = pause <= NO_PAUSE and not rough and step_s >= 5 * shape.slot_s
-    level = shape.humped < 0.5 and shape.window_s <= SHORT_LOOK_S and unbroken
+    level = shape.humped < 0.5 and short and unbroken
     # Replicas that compute so much that they hardly wait exchange nothing in their forward pass.
     if unbroken and ((level and not waits) or (of_shared > 1.0 and (waits or of_sharded >= 0.5))):
         return Told("fsdp", f"{said}, without a pause: more than gradients, all along")
@@ -339,6 +348,10 @@ def _by_volume(shape: Shape, step_s: float, said: str, volume: tuple[float, floa
     if waits and paused and of_sharded <= 0.5:
         return Told("zero1", f"{said}, with a pause of {100 * pause:.0f} %: replicas hold a part of their state")
     return Told()
+
+
+def _short_looks(shape: Shape) -> bool:
+    return shape.window_s <= SHORT_LOOK_S
 
 
 def _mean(values: tuple[float, ...]) -> float:
