@@ -35,6 +35,8 @@ GPM_COMPUTE = (0.55, 0.98)
 APART = 0.68
 # A hump of power counts as a level of its own only when it is this share of the limit away from the other.
 HUMP_DISTANCE = 0.12
+CLEAR_HUMPS = 0.92  # separation of humps that the sensor follows; ramps all the way give 0.75
+BLUR = 20.0
 LOW_SHARE = 0.45  # of the limit: a level below it, with a kernel resident all the time, is waiting
 FLAT = 0.05  # of the distance between the levels: samples that lie closer together show the level itself
 RARE = 0.08  # of the samples: a level seen less often is a moment (a switch of phase, a spike), not a level
@@ -101,15 +103,17 @@ def _around(level: float, spread: float) -> tuple[float, float]:
     return level * (1.0 - spread), level * (1.0 + spread)
 
 
-def _level(end: float, inner: float, distance: float) -> tuple[float, float]:
+def _level(end: float, inner: float, distance: float, separation: float) -> tuple[float, float]:
     """Return where a level lies, from the outermost samples of its hump and an inner quantile.
 
     Where the two agree the phases outlast the sensor's own averaging and the samples show the level. Elsewhere every
-    sample is blurred by its neighbours, and the level lies beyond the outermost one by up to what lies between.
+    sample is blurred by its neighbours, and the level lies beyond the outermost one: by up to what lies between where
+    the humps are apart, and by a few times that where samples fill all of the space between them.
     """
-    if abs(end - inner) <= FLAT * distance:
+    blurred = max(0.0, CLEAR_HUMPS - separation)
+    if abs(end - inner) <= FLAT * distance and blurred == 0.0:
         return _around((end + inner) / 2, LEARNED_SPREAD)
-    beyond = end + (end - inner)
+    beyond = end + (end - inner) * (1.0 + BLUR * blurred)
     return min(beyond, end), max(beyond, end)
 
 
@@ -142,13 +146,13 @@ def power_ranges(
     believable = low <= LOW_SHARE * top or (falls and low <= waiting[1])
     seen_waiting = apart and believable and gap <= 0.5 * (1.0 - humps.share_high)
     if seen_waiting:
-        level = _level(min(bottom, low), low, high - low)
+        level = _level(min(bottom, low), low, high - low, humps.separation)
         waiting = (max(level[0], min(waiting[0], low)), level[1])
     elif not math.isnan(levels.waiting):
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
     seen_computing = apart and high >= computing[0]
     if seen_computing and not held:
-        level = _level(max(humps.top, high), high, high - low)
+        level = _level(max(humps.top, high), high, high - low, 1.0)
         computing = (level[0], max(level[0], min(level[1], 1.05 * max(top, high))))
     elif held:
         computing = _around(high, LEARNED_SPREAD)

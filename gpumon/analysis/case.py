@@ -61,7 +61,7 @@ def confidence_of(share: float) -> float:
 # A clock that lost this much says by itself that the card is slowed; one that lost nothing leaves the doubt whether the
 # limit costs anything.
 CLOCK_LOST = 0.2
-LOST_NOTHING = 0.08
+LOST_NOTHING = 0.1
 
 
 def doubt_of_clock(clock_ratio: float) -> float:

@@ -35,6 +35,7 @@ HELD_SHARE = 0.3  # of the window
 FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
 BUSY_PART = (0.15, 0.85)  # share of time the link is busy: at the ends everything agrees with it
 SAME_SHARE = 0.12  # of the time
+LOOKS_DOUBT = 1.5  # standard errors
 SHARED = 0.65  # of the top: the half that a neighbour leaves, and a little more
 FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
 LOWEST = 0.03  # of the samples with a kernel: below lie noise and the edge of a gap
@@ -176,20 +177,24 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
     humps = two_levels(busier.rates)
     humped = humps.two and humps.low <= QUIET_LEVEL * humps.high
     plateau = humps.high_quarter if humped else humps.top
-    mean = busier.mean
+    observed = min(1.0, *(float(seen.lengths.sum()) / max(seconds, 1e-3) for seen in (rx, tx)))
+    if humped:
+        busy = _busy_share(busier.mean / plateau, busier.rates.size, observed)
+    else:
+        busy = _busy_range(busier.mean, plateau, _typical(busier.rates, plateau), ceiling)
     return LinkEvidence(
         ceiling=ceiling,
         attainable=attainable,
         rx=rx.mean,
         tx=tx.mean,
-        busy=_busy_range(mean, plateau, plateau if humped else _typical(busier.rates, plateau), humped, ceiling),
+        busy=busy,
         plateau=plateau,
         flat_top=humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan,
         saturation=plateau / attainable,
         humped=humped,
         present=float((busier.rates >= SMALL_BYTES_PER_SECOND).sum()) / max(1, busier.rates.size),
         same_instant=directions.same_instant(slots),
-        observed=min(1.0, *(float(seen.lengths.sum()) / max(seconds, 1e-3) for seen in (rx, tx))),
+        observed=observed,
         slots=slots.shape[1],
     )
 
@@ -202,16 +207,24 @@ def _typical(rates: Floats, top: float) -> float:
     return middle if middle <= SHARED * top else top
 
 
-def _busy_range(mean: float, plateau: float, typical: float, humped: bool, ceiling: float) -> tuple[float, float]:
-    """Return the range of the share of time in which bytes move: mean over the rate at which they move.
+def _busy_share(share: float, slots: int, observed: float) -> tuple[float, float]:
+    """Return the range of the share of time in which bytes move, where slots are either busy or quiet.
 
-    Where slots have two humps the rate is their upper level. Elsewhere phases are shorter than slots, and the rate
-    lies between what usual slots show and the most such a link carries.
+    The level is known to 8 %; slots that lie apart add what chance adds to so many looks.
+    """
+    share = min(1.0, share)
+    chance = LOOKS_DOUBT * math.sqrt(share * (1.0 - share) * (1.0 - observed) / slots)
+    doubt = math.hypot(0.08 * share, chance)
+    return max(0.0, share - doubt), min(1.0, share + doubt)
+
+
+def _busy_range(mean: float, plateau: float, typical: float, ceiling: float) -> tuple[float, float]:
+    """Return the range of the share of time in which bytes move where phases are shorter than slots: mean over rate.
+
+    The rate lies between what usual slots show and the most such a link carries.
     """
     if plateau <= 0.0:
         return 0.0, 0.0
-    if humped:
-        return min(1.0, 0.92 * mean / plateau), min(1.0, 1.08 * mean / plateau)
     most = PLATEAU_SHARE[1] * ceiling if not math.isnan(ceiling) else plateau * 3.0
     least = max(typical, SLOWEST_SHARE * ceiling) if not math.isnan(ceiling) else typical
     return min(1.0, mean / max(plateau, most)), min(1.0, mean / least)

@@ -18,6 +18,7 @@ from gpumon.analysis import gaps, work
 from gpumon.analysis.evidence import BOTH_WAYS, LAUNCH_BYTES_PER_SECOND, CardEvidence, JobEvidence
 from gpumon.analysis.points import COMPUTE_LEVEL, CORRELATION, PLATEAU, POINTS, WAIT_LEVEL, U, draw, draw_factor
 from gpumon.analysis.waiting import Waiting
+from gpumon.analysis.work import Work
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
 from gpumon.model.verdict import TIME_STATES, TimeSplit
@@ -31,6 +32,7 @@ GROUP_ROWS = tuple(
     for states in (("compute", "overlap"), ("communication", "peer_wait"), ("memory",), ("host_wait",))
 )
 LIGHT = 0.05  # of the time: work that draws little changes what memory activity says
+BUSY_DOUBT = 1.08  # of the share of time the link is busy
 USUAL_OPTIMIZER = 0.12  # of the time, in kernels bound by memory
 USUAL_LIGHT = 0.12  # of the time, in kernels that draw no more than waiting does
 Z_90 = 1.64  # two-sided 90 % of a normal distribution
@@ -49,7 +51,6 @@ class Split:
     lead: float  # mean share of the first group over that of the second
     first: str  # the leading group
     spread: float  # standard deviation of the lead over the points
-    can_wait: bool  # other cards can hold these up
     signals: frozenset[str]  # what the split rests on: power, gpm, link, memory, utilization
 
     def mean(self, state: str) -> float:
@@ -120,6 +121,26 @@ def _overlap(card: CardEvidence, busy: Floats, work: Floats) -> Floats:
     return between
 
 
+def _exchange(card: CardEvidence, busy: Floats, done: Work, waiting: Waiting, layout: _Layout) -> tuple[Floats, Floats]:
+    """Return the shares of time in which bytes move beside work, and in which they move and the work stands still."""
+    # Copy engines do not count as kernels: what moves while no kernel runs is the host's doing.
+    resident = 1.0 - (0.0 if math.isnan(card.gap) else card.gap)
+    collective = np.minimum(busy, resident)
+    stands = resident - done.total
+    if layout.split_in_layers:
+        return np.zeros(POINTS), np.minimum(collective, stands)
+    if not layout.large_messages:
+        overlap = _overlap(card, collective, done.total)
+        return overlap, np.minimum(collective - overlap, stands)
+    if waiting.by_host:
+        overlap = _overlap(card, collective, done.total)
+    else:
+        # A replica's card that does not work waits for the exchange, and the exchange moves bytes meanwhile.
+        overlap = np.clip(collective - stands, 0.0, done.total)
+    # Two figures of one thing, and the lesser of the two is too low on average.
+    return overlap, np.minimum(BUSY_DOUBT * (collective - overlap), stands)
+
+
 def _of_card(
     card: CardEvidence, waiting: Waiting, can_wait: Floats, layout: _Layout
 ) -> tuple[dict[str, Floats], set[str], Floats]:
@@ -128,71 +149,66 @@ def _of_card(
     Where one reading leaves two explanations the usual one counts more: passes of a training are many times as long as
     its optimizer, and its cards draw as much as others do at work. In units of the logarithm of the odds.
     """
-    signals: set[str] = set()
     gap_known = not math.isnan(card.gap)
     gap = card.gap if gap_known else 0.0
-    if gap_known:
-        signals.add("utilization")
     resident = 1.0 - gap
     done = work.of_card(card, gap, serving=layout.serving, split_in_layers=layout.split_in_layers, waits=can_wait)
-    signals |= done.signals
     busy, busy_known = _busy(card, layout)
+    overlap, exposed = _exchange(card, busy, done, waiting, layout)
+    signals = set(done.signals)
+    if gap_known:
+        signals.add("utilization")
     if busy_known and not card.nvlink_unseen:
         signals.add("link")
-    # Copy engines do not count as kernels: what moves while no kernel runs is the host's doing.
-    collective = np.minimum(busy, resident)
-    if layout.split_in_layers:
-        overlap = np.zeros(POINTS)
-    elif layout.large_messages and not waiting.by_host:
-        # A replica's card that does not work waits for the exchange, and the exchange moves bytes meanwhile.
-        overlap = np.clip(collective + done.total - resident, 0.0, done.total)
-    else:
-        overlap = _overlap(card, collective, done.total)
-    exposed = np.minimum(collective - overlap, resident - done.total)
-    rest = np.maximum(0.0, resident - done.total - exposed)
-    alone = done.total - overlap
 
     # A kernel is resident, draws little and moves nothing. A card that no peer can hold up is simply working lightly.
+    rest = np.maximum(0.0, resident - done.total - exposed)
     peer = np.zeros(POINTS)
-    if (
-        layout.staged
-        or waiting.in_rotation
-        or (waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits)
-    ):
-        peer, rest = rest, peer
-    latency = np.minimum(rest, _small_messages(card, collective, layout)) * can_wait
+    held_up = waiting.culprits and not waiting.by_link and card.uuid not in waiting.culprits
+    shown = layout.large_messages and _shows_waiting(card) and not card.nvlink_unseen
+    if layout.staged or waiting.in_rotation or held_up or shown:
+        peer, rest = rest * can_wait, rest * (1.0 - can_wait)
+    latency = np.minimum(rest, _small_messages(card, busy, layout)) * can_wait
     light = rest - latency
-    memory = np.where(light > LIGHT, work.memory_of(card, done.total + light, serving=layout.serving), done.memory)
-    alone = alone + light
+    alone = done.total - overlap + light
+    memory = done.memory
+    if light.max() > LIGHT:
+        memory = np.where(light > LIGHT, work.memory_of(card, done.total + light, serving=layout.serving), memory)
     memory = np.minimum(memory, alone)
     # Between the kernels of one token or step the host works, whoever waits for a request: only whole lulls are idle.
-    lull = min(gap, card.lull)
-    idle = lull if layout.idle_gaps else 0.0
-    host = np.full(POINTS, gap - idle)
+    idle = min(gap, card.lull) if layout.idle_gaps else 0.0
     shares = {
         "compute": alone - memory,
         "communication": exposed + latency,
         "overlap": overlap,
         "memory": memory,
-        "host_wait": host,
-        "peer_wait": peer,
+        **_gaps(card, gap - idle, waiting, layout),
         "idle": np.full(POINTS, idle),
     }
+    shares["peer_wait"] = shares["peer_wait"] + peer
     if layout.through_host:
         # Gradients go down to the host, are added up there and come up again: nothing else happens meanwhile.
-        shares["communication"], shares["host_wait"] = exposed + latency + host, np.zeros(POINTS)
-    elif waiting.in_turn:
-        shares["peer_wait"], shares["host_wait"] = peer + host, np.zeros(POINTS)
-    elif waiting.culprits and card.uuid not in waiting.culprits:
-        # While a peer is held by its host the card's own gaps are also waits for it.
-        shares["peer_wait"] = peer + host * waiting.gap_follows
-        shares["host_wait"] = host * (1.0 - waiting.gap_follows)
-    doubt = np.zeros(POINTS)
-    if not layout.serving:
-        doubt += memory / USUAL_OPTIMIZER
+        shares["communication"], shares["host_wait"] = exposed + latency + gap - idle, np.zeros(POINTS)
+    doubt = done.misfit if layout.serving else done.misfit + memory / USUAL_OPTIMIZER
     if layout.large_messages:
-        doubt += light / USUAL_LIGHT
+        doubt = doubt + light / USUAL_LIGHT
     return shares, signals, doubt
+
+
+def _gaps(card: CardEvidence, gap: float, waiting: Waiting, layout: _Layout) -> dict[str, Floats]:
+    """Return who is waited for while the card has no kernel: its host, or a peer."""
+    follows = 0.0
+    if waiting.in_turn:
+        follows = 1.0
+    elif waiting.culprits and card.uuid not in waiting.culprits and not layout.through_host:
+        # While a peer is held by its host the card's own gaps are also waits for it.
+        follows = waiting.gap_follows
+    return {"host_wait": np.full(POINTS, gap * (1.0 - follows)), "peer_wait": np.full(POINTS, gap * follows)}
+
+
+def _shows_waiting(card: CardEvidence) -> bool:
+    """Return True where the card's power showed what it draws while it waits."""
+    return card.levels is not None and card.levels.learned
 
 
 def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
@@ -219,8 +235,7 @@ def _small_messages(card: CardEvidence, busy: Floats, layout: _Layout) -> Floats
     if layout.large_messages and not card.nvlink_unseen and card.pcie.known:
         return np.zeros(POINTS)
     links = [link for link in (card.pcie, card.nvlink) if link is not None and link.known]
-    shown = card.levels is not None and card.levels.learned
-    if layout.staged or shown or not links or card.nvlink_unseen:
+    if layout.staged or _shows_waiting(card) or not links or card.nvlink_unseen:
         return np.ones(POINTS)
     present: Floats = np.maximum(0.0, max(link.present for link in links) - busy)
     return present
@@ -278,7 +293,6 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
         lead=float(group_means[first] - group_means[second]),
         first=GROUPS[first],
         spread=math.sqrt(max(0.0, float((leads - lead) ** 2 @ weights))),
-        can_wait=bool(can_wait.any()),
         signals=frozenset(signals - {"none"}),
     )
 

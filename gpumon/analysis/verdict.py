@@ -23,15 +23,17 @@ CLASS_OF_GROUP = {
 }
 WAITING_DETAILS = frozenset({"straggler", "pipeline_bubble"})
 # A job whose first two shares are this close is a twin: either name would be a guess. A class is named where the lead
-# is wider than that with this many standard errors to spare. LEAD_ERROR: what the model of levels and means leaves
+# is wider than that by 0.04 and by this many standard errors. LEAD_ERROR: what the model of levels and means leaves
 # unsaid, as a share of the window.
 TWIN_LEAD = 0.05
-LEAST_SIGMAS = 0.52
+LEAST_LEAD = 0.09
+LEAST_SIGMAS = 0.4
 LEAD_ERROR = 0.06
 LEAST_CONFIDENCE = 0.6
 # A lead of this size halves the doubt 1.44 times. On seeds 1,000,000 to 1,000,299 of benchmarks/accuracy.py leads of
 # 0.12 to 0.15 were right in 8 of 10, of 0.3 and more in 95 of 100; a normal distribution would say 0.99 and 1.
-LEAD_SCALE = 0.12
+LEAD_SCALE = 0.09
+OPEN = 0.1  # standard error of the lead
 UNLEARNED_CAP = 0.8  # levels from published ranges only
 BOUND_CAP = 0.8  # communication by bytes and power means alone, without the test of exposure
 SHORTEST_S = 6.0  # of evidence for any judgement
@@ -51,13 +53,11 @@ class Judgement:
 def _confidence(case: Case, result: Split, lead: float) -> float:
     """Return the confidence of the leading group from its lead, and cap it by what the witnesses can carry."""
     confidence = 1.0 - 0.5 * math.exp(-lead / (LEAD_SCALE + result.spread))
-    # A card that no other can hold up works while a kernel runs, whatever it draws.
-    learned = len(case.cards) < 2 or all(
-        card.gpm is not None or (card.levels is not None and card.levels.learned) for card in case.cards
-    )
-    if result.first in {"compute", "communication"} and not learned and result.can_wait:
+    # Where levels are not known but leave hardly a doubt (no card can wait, or hardly a byte moves) they need not be.
+    learned = all(card.gpm is not None or (card.levels is not None and card.levels.learned) for card in case.cards)
+    if result.first in {"compute", "communication"} and not learned and result.spread >= OPEN:
         confidence = min(confidence, UNLEARNED_CAP)
-    tested = any(card.overlap.valid for card in case.cards) or any(card.gpm is not None for card in case.cards)
+    tested = learned or any(card.overlap.valid for card in case.cards)
     if result.first == "communication" and not tested and not case.waiting.culprits:
         confidence = min(confidence, BOUND_CAP)
     coverage = min((card.power_coverage for card in case.cards if card.power_kind is not PowerKind.NONE), default=1.0)
@@ -136,7 +136,7 @@ def judge(case: Case) -> Judgement:
         best = host_path
     evidence = best.evidence if best is not None else ()
     sigmas = (lead - TWIN_LEAD) / math.hypot(result.spread, LEAD_ERROR)
-    if sigmas < LEAST_SIGMAS or confidence < LEAST_CONFIDENCE:
+    if lead < LEAST_LEAD or sigmas < LEAST_SIGMAS or confidence < LEAST_CONFIDENCE:
         close = f"{result.first} leads by {100 * lead:.0f} % of the time only"
         return Judgement(JobClass.UNKNOWN, "", confidence, (close, *evidence), "")
     detail = best.detail if best is not None else ""

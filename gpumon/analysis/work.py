@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpumon.analysis.activity import work_share
-from gpumon.analysis.evidence import CardEvidence, LinkEvidence
+from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.overlap import FAST
 from gpumon.analysis.points import (
     BOUND_LEVEL,
@@ -60,7 +60,15 @@ NVLINK_MEMORY_RATE = (1.5e12, 4.8e12)
 SAME_POWER = 0.03  # of the limit
 SOMETIMES = 0.15  # of the time at the upper level: then that is what work draws
 BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
+# The same at every point, so worked out once.
+_MEMORY_BOUND, _DRAM_BOUND = draw(MEMORY_BOUND, BOUND_LEVEL), draw(DRAM_BOUND, BOUND_LEVEL)
+_MEMORY_TRAINING, _DRAM_TRAINING = draw(MEMORY_TRAINING, OTHER_LEVEL), draw(DRAM_TRAINING, OTHER_LEVEL)
+_MEMORY_PROMPTS, _DRAM_PROMPTS = draw(MEMORY_PROMPTS, OTHER_LEVEL), draw(DRAM_PROMPTS, OTHER_LEVEL)
+_PCIE_TOUCHED = TOUCHES / draw_factor(PCIE_MEMORY_RATE, MEMORY_RATE)
+_NVLINK_TOUCHED = TOUCHES / draw_factor(NVLINK_MEMORY_RATE, MEMORY_RATE)
+_MEMORY_POWER, _MEMORY_SMS = draw(MEMORY_POWER, MEMORY_LEVEL), draw(MEMORY_SMS, MEMORY_LEVEL)
 LEAST_WAIT = 0.03  # of the span from context to limit: what waiting draws at least
+ACTIVITY_DOUBT = 0.04  # of the time: how far memory activity may miss what the work shown would cause
 LEAST_DOUBT = 0.03  # of a witness's share of work
 
 
@@ -70,6 +78,7 @@ class Work:
 
     total: Floats  # in kernels that work
     memory: Floats  # of it, in kernels bound by memory
+    misfit: Floats  # how badly the witnesses agree there, in units of the logarithm of the odds
     signals: frozenset[str]
 
 
@@ -86,7 +95,7 @@ def of_card(card: CardEvidence, gap: float, *, serving: bool, split_in_layers: b
     activity = _own_activity(card)
     if activity is None:
         total = np.where(waits > 0.0, np.minimum(seen, resident), resident)
-        return Work(total, np.zeros(POINTS), signals)
+        return Work(total, np.zeros(POINTS), np.zeros(POINTS), signals)
     levels = _activity_levels(card, serving=serving)
     # A card that cannot wait works all the time it is resident, at whatever power.
     shown = np.where(waits > 0.0, seen, resident)
@@ -95,7 +104,9 @@ def of_card(card: CardEvidence, gap: float, *, serving: bool, split_in_layers: b
     memory = np.minimum(_memory(card, activity, shown, drawn, levels), resident)
     computing = np.maximum(0.0, shown - drawn * memory)
     total = np.minimum(computing + memory, resident)
-    return Work(total, memory, signals | {"memory"})
+    # So much work would have read and written the memory for longer.
+    missing = np.maximum(0.0, levels[1] * np.minimum(shown, resident) - activity)
+    return Work(total, memory, missing / ACTIVITY_DOUBT, signals | {"memory"})
 
 
 def memory_of(card: CardEvidence, work: Floats, *, serving: bool) -> Floats:
@@ -124,10 +135,8 @@ def _memory(
 def _activity_levels(card: CardEvidence, *, serving: bool) -> tuple[Floats, Floats]:
     """Return memory activity of kernels that are bound by memory, and of those that are not."""
     if math.isnan(card.dram_active):
-        bound, other = MEMORY_BOUND, MEMORY_PROMPTS if serving else MEMORY_TRAINING
-    else:
-        bound, other = DRAM_BOUND, DRAM_PROMPTS if serving else DRAM_TRAINING
-    return draw(bound, BOUND_LEVEL), draw(other, OTHER_LEVEL)
+        return _MEMORY_BOUND, _MEMORY_PROMPTS if serving else _MEMORY_TRAINING
+    return _DRAM_BOUND, _DRAM_PROMPTS if serving else _DRAM_TRAINING
 
 
 def _own_activity(card: CardEvidence) -> Floats | None:
@@ -135,16 +144,11 @@ def _own_activity(card: CardEvidence) -> Floats | None:
     activity = card.memory_controller if math.isnan(card.dram_active) else card.dram_active
     if math.isnan(activity):
         return None
-
-    def touched(link: LinkEvidence | None, memory_rate: tuple[float, float]) -> Floats:
-        if link is None or math.isnan(link.rate):
-            return np.zeros(POINTS)
-        share: Floats = TOUCHES * link.rate / draw_factor(memory_rate, MEMORY_RATE)
-        return share
-
-    own: Floats = np.maximum(
-        0.0, activity - touched(card.pcie, PCIE_MEMORY_RATE) - touched(card.nvlink, NVLINK_MEMORY_RATE)
-    )
+    own: Floats = np.full(POINTS, activity)
+    for link, touched in ((card.pcie, _PCIE_TOUCHED), (card.nvlink, _NVLINK_TOUCHED)):
+        if link is not None and link.rate > 0.0:
+            own -= link.rate * touched
+    np.maximum(0.0, own, out=own)
     return own
 
 
@@ -158,14 +162,14 @@ def _seen(
         return (1.0 - gap) * U[WAIT_LEVEL], np.ones(POINTS), frozenset()
     if sms is None or (power is not None and card.levels is not None and _shown(card)):
         assert power is not None
-        return power, draw(MEMORY_POWER, MEMORY_LEVEL), frozenset({"power"})
+        return power, _MEMORY_POWER, frozenset({"power"})
     if power is None:
-        return sms, draw(MEMORY_SMS, MEMORY_LEVEL), frozenset({"gpm"})
+        return sms, _MEMORY_SMS, frozenset({"gpm"})
     # Independent witnesses of the same share: each counts the more the less it leaves open.
     sure = [1.0 / (LEAST_DOUBT**2 + float(witness.var())) for witness in (power, sms)]
     of_power = sure[0] / (sure[0] + sure[1])
     both = of_power * power + (1.0 - of_power) * sms
-    drawn = of_power * draw(MEMORY_POWER, MEMORY_LEVEL) + (1.0 - of_power) * draw(MEMORY_SMS, MEMORY_LEVEL)
+    drawn = of_power * _MEMORY_POWER + (1.0 - of_power) * _MEMORY_SMS
     return both, drawn, frozenset({"power", "gpm"})
 
 

@@ -19,7 +19,7 @@ STILL_S = 300.0
 # Nothing but a hang was seen to stand still for so long; waits for a slow disk end within minutes. The doubt at five
 # minutes, and how fast it fades.
 DOUBT = 0.3
-FADES_S = 45.0
+FADES_S = 55.0
 BUSY = 0.95
 MEMORY_UNTOUCHED = 0.06
 FLAT_SHARE = 0.03  # standard deviation of power over its mean

@@ -14,6 +14,7 @@ import math
 
 from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, mean_of, percent
 from gpumon.analysis.gaps import host_works
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 QUIET_UTILIZATION = 0.05  # mean of a window that may begin with the last kernels
@@ -65,7 +66,7 @@ def judge(case: Case) -> Suspicion | None:
     if not case.cards:
         return None
     if case.evidence.processes_known and case.evidence.processes == 0:
-        said = f"the job holds {len(case.evidence.cards)} cards and no process of it uses one"
+        said = f"the job holds {counted(len(case.evidence.cards), 'card')} and no process of it uses one"
         return Suspicion(JobClass.IDLE, "", SURE, (said,), "a process of the job on one of its cards", decisive=True)
     told = not math.isnan(case.host("gpu_process_cpus"))
     nothing = without_kernels(case) and not works_on_host(case)
@@ -82,7 +83,7 @@ def judge(case: Case) -> Suspicion | None:
         return None
     seconds = f"{case.evidence.seconds:.0f} s"
     utilization = mean_of(case.cards, "utilization")
-    evidence = [f"kernels run {percent(utilization)} of the time on {len(case.cards)} cards over {seconds}"]
+    evidence = [f"kernels run {percent(utilization)} of the time on {counted(len(case.cards), 'card')} over {seconds}"]
     power = mean_of(case.cards, "power_mean")
     if not math.isnan(power):
         evidence.append(f"{power:.0f} W a card")

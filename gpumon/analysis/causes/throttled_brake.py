@@ -8,6 +8,7 @@ Source: nvml.h, clocks event reason 0x80 and its time counter.
 from __future__ import annotations
 
 from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, doubt_of_clock, percent
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 MUCH = 0.1  # of the window: the brake is never normal
@@ -30,7 +31,7 @@ def judge(case: Case) -> Suspicion | None:
         confidence_of(mostly) - doubt_of_clock(worst.sm_clock_ratio) if mostly >= DOUBTFUL else 0.85,
         (
             f"the power brake held card {worst.gpu} for {percent(share)} of the last {case.evidence.seconds:.0f} s",
-            f"{len(braked)} of the job's {len(case.cards)} cards were braked",
+            f"{len(braked)} of the job's {counted(len(case.cards), 'card')} braked",
         ),
         "the brake's time counter standing still",
         decisive=mostly >= DOUBTFUL,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, doubt_of_clock, percent
 from gpumon.analysis.evidence import CardEvidence
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 LOWERED = 0.9  # of the default limit: CONTRACT
@@ -46,7 +47,7 @@ def judge(case: Case) -> Suspicion | None:
         (
             f"card {worst.gpu} is limited to {worst.power_limit:.0f} W; its default is {worst.power_default:.0f} W",
             f"{draws} and the limit held it {percent(_share(worst))} of the time",
-            f"{len(held)} of the job's {len(case.cards)} cards are held so",
+            f"{len(held)} of the job's {counted(len(case.cards), 'card')} held so",
         ),
         "the same speed with the limit back at its default",
         decisive=mostly >= DOUBTFUL,

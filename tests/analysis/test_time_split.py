@@ -1,0 +1,140 @@
+"""Where a job's card time goes: what the layout says of waiting, and what two witnesses say together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpumon.analysis import work
+from gpumon.analysis.case import confidence_of
+from gpumon.analysis.hysteresis import Standing, settle
+from gpumon.analysis.points import POINTS
+from gpumon.analysis.verdict import Judgement
+from gpumon.model.job import Layout
+from gpumon.model.verdict import JobClass, TimeSplit
+from tests.analysis.scripted import HostScript, Phase, Script, judged, watch
+from tests.findings import subjects
+
+GB = 1e9
+WORK, WAIT = 450.0, 170.0  # watts of a RTX 5090 that works, and of one that waits in a collective
+DDP = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=4, ranks_here=4)
+
+
+def split_of(scripts: list[Script], **options: object) -> TimeSplit:
+    """Return the time split of the last verdict, which must be stated."""
+    split = judged(scripts, **options).time_split  # type: ignore[arg-type]  # options of judged, passed on
+    assert split is not None
+    return split
+
+
+@pytest.mark.parametrize("memory_share", [0.1, 0.4, 0.7])
+def test_work_and_memory_follow_from_power_and_activity(memory_share: float) -> None:
+    """The shares of a training's passes and optimizer come back within 0.12 from the readings both would cause."""
+    compute_share = 0.8 - memory_share
+    watts = 0.2 * 150.0 + compute_share * 500.0 + memory_share * (150.0 + 0.57 * 350.0)
+    activity = 0.5 * compute_share + 0.85 * memory_share
+    card = subjects.evidence("GPU-0", 0)
+    power = replace(card.power, mean=watts)
+    quiet = replace(card.pcie, rx=0.0, tx=0.0)
+    seen = replace(card, gap=0.0, power=power, memory_controller=activity, pcie=quiet)
+    done = work.of_card(seen, 0.0, serving=False, split_in_layers=False, waits=np.ones(POINTS))
+    assert float(done.total.mean()) == pytest.approx(0.8, abs=0.12)
+    assert float(done.memory.mean()) == pytest.approx(memory_share, abs=0.12)
+
+
+def test_a_card_that_cannot_wait_works_at_whatever_power() -> None:
+    """A card alone that draws little works all the time a kernel is resident."""
+    card = subjects.evidence("GPU-0", 0)
+    seen = replace(card, power=replace(card.power, mean=170.0))
+    done = work.of_card(seen, 0.1, serving=False, split_in_layers=False, waits=np.zeros(POINTS))
+    assert done.total == pytest.approx(np.full(POINTS, 0.9))
+
+
+def test_stages_wait_for_each_other() -> None:
+    """In a pipeline waiting with quiet links is waiting for a peer, and a bubble, not small messages."""
+    phases = (Phase(0.4, WORK), Phase(0.02, WAIT, 8 * GB, 8 * GB, memory=0.05), Phase(0.58, WAIT, memory=0.02))
+    layout = Layout(framework="megatron", asked="pp", pipeline_parallel=4, world_size=4)
+    verdict = judged([Script(phases) for _ in range(4)], layout=layout)
+    assert verdict.time_split is not None
+    assert verdict.time_split.peer_wait == pytest.approx(0.58, abs=0.08)
+    assert (verdict.job_class, verdict.detail) == (JobClass.COMMUNICATION, "pipeline_bubble")
+
+
+def test_layers_and_their_messages_do_not_overlap() -> None:
+    """Tensor parallelism never works while it exchanges, however busy the link looks."""
+    phases = (Phase(1.0, 340.0, 12 * GB, 12 * GB, memory=0.25),)
+    layout = Layout(framework="vllm", asked="tp", tensor_parallel=4, world_size=4)
+    verdict = judged([Script(phases) for _ in range(4)], layout=layout)
+    assert verdict.time_split is None or verdict.time_split.overlap == 0.0
+
+
+def test_a_replica_that_does_not_work_exchanges() -> None:
+    """Bytes move for 0.7 of the step and the work stands still for 0.4 of it: 0.3 are overlap."""
+    phases = (
+        Phase(0.3, WORK, memory=0.4),
+        Phase(0.3, WORK, 20 * GB, 20 * GB, memory=0.4),
+        Phase(0.4, WAIT, 20 * GB, 20 * GB, memory=0.05),
+    )
+    split = split_of([Script(phases) for _ in range(4)], layout=DDP)
+    assert split.communication == pytest.approx(0.4, abs=0.06)
+    assert split.overlap == pytest.approx(0.3, abs=0.08)
+
+
+def test_a_server_idles_between_requests_and_not_between_tokens() -> None:
+    """Lulls are idle; the short gaps in which the host starts the next token are the host's."""
+    phases = (Phase(4.0, 300.0, kernel=0.9, memory=0.8), Phase(2.0, 90.0, kernel=0.0))
+    layout = Layout(framework="vllm", asked="single", world_size=1)
+    split = split_of([Script(phases)], layout=layout, host=HostScript(cpus=0.4), seconds=48)
+    assert split.idle == pytest.approx(1 / 3, abs=0.06)
+    assert split.host_wait == pytest.approx(0.067, abs=0.04)
+
+
+def test_collectives_through_the_host_are_communication() -> None:
+    """With gloo no kernel runs while gradients are added up: communication by the host path, not a wait for input."""
+    phases = (
+        Phase(0.5, WORK),
+        Phase(0.2, 100.0, 0.0, 4 * GB, kernel=0.0),
+        Phase(0.6, 90.0, kernel=0.0),
+        Phase(0.2, 100.0, 4 * GB, 0.0, kernel=0.0),
+    )
+    layout = replace(DDP, backend="gloo")
+    verdict = judged([Script(phases) for _ in range(2)], layout=layout, host=HostScript(cpus=1.6))
+    assert (verdict.job_class, verdict.detail) == (JobClass.COMMUNICATION, "host_path")
+    assert verdict.time_split is not None
+    assert verdict.time_split.communication == pytest.approx(2 / 3, abs=0.08)
+
+
+def test_copies_of_batches_are_no_exchange() -> None:
+    """What only comes in is copied beside the kernels: no overlap with a collective."""
+    phases = (Phase(0.7, WORK, 6 * GB, 0.05 * GB, memory=0.4), Phase(0.3, WORK, memory=0.4))
+    split = split_of([Script(phases) for _ in range(2)], layout=DDP)
+    assert split.overlap <= 0.05
+    assert split.compute >= 0.8
+
+
+def test_confidence_near_a_half_is_a_guess() -> None:
+    """A share of 0.52 says hardly more than a coin, one of 0.8 nearly all, and the two sides mirror each other."""
+    assert confidence_of(0.52) < 0.6
+    assert confidence_of(0.8) > 0.95
+    assert confidence_of(0.42) == pytest.approx(1.0 - confidence_of(0.58))
+
+
+def test_a_verdict_that_judgements_contradict_loses_confidence() -> None:
+    """What stands may stay for its minute, but what speaks for its rival speaks against it."""
+    standing = Standing(JobClass.COMPUTE, "", 0.95, since_s=0.0, changed_s=100.0, judged_s=100.0)
+    rival = Judgement(JobClass.HOST, "input", 0.9)
+    for now_s in (104.0, 108.0, 112.0, 116.0):
+        standing = settle(standing, rival, regime_s=0.0, now_s=now_s)
+    assert standing.job_class is JobClass.COMPUTE
+    assert standing.confidence < 0.5
+
+
+def test_a_hang_is_surer_the_longer_it_lasts() -> None:
+    """At five minutes a doubt is left, which fades."""
+    script = Script((Phase(1.0, WAIT, memory=0.02),))
+    verdicts = watch([script] * 2, seconds=420, layout=DDP)
+    hung = [verdict.confidence for verdict in verdicts if verdict.job_class is JobClass.HUNG]
+    assert hung[0] < 0.85
+    assert hung[-1] > 0.92
