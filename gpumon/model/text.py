@@ -1,4 +1,4 @@
-"""Text that came from outside (a pod's name, a user's, a card's) as outputs may show it: bounded, printable.
+"""Text as outputs may show it: what came from outside (a pod's name, a user's, a card's) bounded and printable.
 
 A tenant chooses these names. They may be cut and a character replaced, never refused: one odd name must not cost a
 scrape or a page. Escaping for a format is that format's business.
@@ -22,3 +22,10 @@ def shown_text(value: str) -> str:
     if len(value) > MAX_CHARACTERS:
         value = value[: MAX_CHARACTERS - 1] + _ELLIPSIS
     return _UNPRINTABLE.sub(_REPLACEMENT, value)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 card", "8 cards", "2 processes"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
