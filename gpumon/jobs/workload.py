@@ -11,8 +11,8 @@ from itertools import takewhile
 
 from gpumon.jobs.layout.command import Command, base_name
 
-# Options that change from run to run or with the number of cards, or how the same is computed: what is changed on advice
-# must not make it another workload, or nobody could say whether it came true.
+# Options that change from run to run or with the number of cards, or how the same is computed: what is changed on
+# advice must not make it another workload, or nobody could say whether it came true.
 _RUN_OPTIONS = re.compile(
     r"(?:.*-)?(?:port|host|addr|address|rank|seed|output|out|log|logs|logging|save|run|name|id|dir|resume|checkpoint|"
     r"token|key|secret|password|nproc|nnodes|nodes|devices|device|gpus|gpu|world|processes|replicas|"

@@ -9,6 +9,7 @@ from gpumon.analysis.findings import gains, signals
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.subject import Subject
 from gpumon.analysis.strategy import SHARDED
+from gpumon.model.text import counted
 
 BRIM = 0.97  # of the card's memory; pools take 0.90, and what is left below the brim serves the allocator
 # One card's surplus over the others. A rank's context on card 0 is 0.4 to 2 GB for each other rank (published lists).
@@ -83,7 +84,7 @@ def power_limited(subject: Subject, edge: float) -> Found | None:
     return Found(
         (
             f"card {lowest.gpu} is limited to {lowest.seen.power_limit:.0f} W of {lowest.seen.power_default:.0f} W and "
-            f"draws {lowest.seen.power.high_quarter:.0f} W; {len(held)} of {subject.size} cards are held so",
+            f"draws {lowest.seen.power.high_quarter:.0f} W; {len(held)} of {counted(subject.size, 'card')} held so",
         ),
         (1.0, round(gains.speed_up(1.0 - _speed_kept(share)), 2)),
     )

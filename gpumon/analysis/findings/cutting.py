@@ -14,6 +14,7 @@ from gpumon.analysis.findings import gains, signals
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.subject import POOLS, Subject
 from gpumon.analysis.strategy import LAYERED, REPLICATED, SHARDED, WORKS
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 # Of the time: below this a change of the exchange is not worth a restart.
@@ -78,7 +79,7 @@ def tp_uneven(subject: Subject, edge: float) -> Found | None:
     return Found(
         (
             f"asked for: tensor-parallel size {layout.tensor_parallel}, which uses {subject.size} of the "
-            f"{subject.job.allocated} cards the job has; {len(subject.given)} have no process",
+            f"{subject.job.allocated} cards the job has; {counted(len(subject.given), 'card')} without a process",
         )
     )
 

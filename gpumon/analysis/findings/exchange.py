@@ -13,6 +13,7 @@ from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.subject import Subject
 from gpumon.analysis.strategy import LOOPBACK
 from gpumon.model.fault import Fault
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 ON = frozenset({"1", "true", "yes", "y", "on"})
@@ -80,7 +81,8 @@ def shm_small(subject: Subject, edge: float) -> Found | None:
     loaders = [process for process in subject.relatives if process.comm.startswith("pt_data")]
     if not sizes or min(sizes) > SMALL_SHM_BYTES or (len(subject.processes) < 2 and not loaders):
         return None
-    sharing = f"{len(subject.processes)} processes on the cards" + (f" and {len(loaders)} loaders" if loaders else "")
+    sharing = f"{counted(len(subject.processes), 'process')} on the cards"
+    sharing += f" and {counted(len(loaders), 'loader')}" if loaders else ""
     return Found((f"/dev/shm holds {min(sizes) / 2**20:.0f} MiB and {sharing} share it",))
 
 

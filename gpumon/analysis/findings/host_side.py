@@ -9,6 +9,7 @@ from gpumon.analysis.findings import gains, signals
 from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.subject import Subject
 from gpumon.model.fault import Fault
+from gpumon.model.text import counted
 from gpumon.model.verdict import JobClass
 
 BUSY_LOADER = 0.7  # CPUs a loader process uses when it never waits for the queue
@@ -70,13 +71,13 @@ def loader_workers_few(subject: Subject, edge: float) -> Found | None:
         return None
     asked = subject.layout.loader_workers
     sentence = (
-        f"{loaders} loader processes for {subject.size} cards use {used:.1f} CPUs: they never pause"
+        f"{counted(loaders, 'loader process')} for {counted(subject.size, 'card')} use {used:.1f} CPUs without a pause"
         if loaders
-        else f"no loader process runs for {subject.size} cards: the training process makes its own batches"
+        else f"no loader process runs for {counted(subject.size, 'card')}: the training process makes its own batches"
     )
     said = f"; asked for: {asked} each" if asked >= 0 else ""
     return Found(
-        (f"{sentence}{said}", f"the job may use {cpus} CPUs", _said_waits(subject)),
+        (f"{sentence}{said}", f"the job may use {counted(cpus, 'CPU')}", _said_waits(subject)),
         gains.removing(subject.share(*WAITS), INPUT_GAIN),
     )
 
@@ -91,7 +92,8 @@ def loader_workers_many(subject: Subject, edge: float) -> Found | None:
         return None
     return Found(
         (
-            f"{loaders} loaders and {len(subject.processes)} processes on the cards share {cpus:.0f} CPUs; the quota "
+            f"{counted(loaders, 'loader')} and {counted(len(subject.processes), 'process')} on the cards have "
+            f"{cpus:g} CPUs to share; the quota "
             f"held them in {percent(held)} of its periods",
             _said_waits(subject),
         ),
@@ -114,14 +116,14 @@ def threads_wrong(subject: Subject, edge: float) -> Found | None:
     if values == {"1"} and subject.verdict.detail == "offload" and busiest <= 1.5 and cpus >= 4 * processes:
         return Found(
             (
-                f"OMP_NUM_THREADS=1 in {processes} processes, none of which uses more than {busiest:.1f} of the "
+                f"OMP_NUM_THREADS=1 in {counted(processes, 'process')}; the busiest uses {busiest:.1f} of the "
                 f"{cpus} CPUs while the cards wait",
             )
         )
     if values <= {""} and cpus and threads > THREADS_PER_CPU * cpus and subject.rate("throttled_ratio") >= HELD * edge:
         return Found(
             (
-                f"{threads} threads of {processes} processes share {cpus} CPUs and are held in "
+                f"{threads} threads of {counted(processes, 'process')} share {counted(cpus, 'CPU')} and are held in "
                 f"{percent(subject.rate('throttled_ratio'))} of the quota's periods; OMP_NUM_THREADS is not set",
             )
         )

@@ -13,6 +13,7 @@ from gpumon.analysis.findings.detector import Detector, Found
 from gpumon.analysis.findings.exchange import ON
 from gpumon.analysis.findings.subject import CardFacts, NodeSubject, Subject
 from gpumon.analysis.strategy import WORKS
+from gpumon.model.text import counted
 
 HOT = 0.2  # of the time with one of the driver's thermal reasons
 THERMAL = ("sw_thermal", "hw_thermal")
@@ -112,9 +113,8 @@ def uplink_contention(node: NodeSubject, edge: float) -> Found | None:
         if len({tenants[job] for job in part}) < 2:
             continue
         said = ", ".join(f"{job} ({tenants[job]}) {gigabytes(rate)}" for job, rate in sorted(part.items()))
-        return Found(
-            (f"the link {uplink.address} above {len(uplink.uuids)} cards is {percent(saturation)} full: {said}",)
-        )
+        above = f"the link {uplink.address} above {counted(len(uplink.uuids), 'card')}"
+        return Found((f"{above} is {percent(saturation)} full: {said}",))
     return None
 
 
@@ -179,8 +179,8 @@ def process_stuck(node: NodeSubject, edge: float) -> Found | None:
             continue
         held = sum(card.memory_bytes for card in job.cards if not math.isnan(card.memory_bytes))
         evidence.append(
-            f"job {job.gpu_job}: its {len(job.processes)} processes have been dead or unkillable for "
-            f"{subject.stuck_s:.0f} s and hold {held / 1e9:.1f} GB"
+            f"job {job.gpu_job}: {counted(len(job.processes), 'process')} dead or unkillable for "
+            f"{subject.stuck_s:.0f} s, holding {held / 1e9:.1f} GB"
         )
     return Found(tuple(evidence)) if evidence else None
 

@@ -31,7 +31,7 @@ def one_card_used(subject: Subject, edge: float) -> Found | None:
     return Found(
         (
             f"the job was given {subject.job.allocated} cards; card {subject.cards[0].gpu} has its only process and is "
-            f"busy {percent(busy)} of the time, {len(subject.given)} have none",
+            f"busy {percent(busy)} of the time, {_without(len(subject.given))}",
         ),
         (1.0, float(1 + len(subject.given))),
     )
@@ -45,7 +45,7 @@ def visible_devices_narrow(subject: Subject, edge: float) -> Found | None:
     return Found(
         (
             f"CUDA_VISIBLE_DEVICES names {visible} of the {subject.job.allocated} cards the job was given; "
-            f"{len(subject.given)} have no process of it",
+            f"{_without(len(subject.given))} of it",
         )
     )
 
@@ -60,10 +60,18 @@ def cards_idle(subject: Subject, edge: float) -> Found | None:
     names = ", ".join(str(gpu) for gpu in sorted(resting))
     return Found(
         (
-            f"card {names} ran nothing for {subject.seconds:.0f} s while {len(working)} others were busy "
+            f"card {names} ran nothing for {subject.seconds:.0f} s while {_others(len(working))} busy "
             f"{percent(sum(busy[gpu] for gpu in working) / len(working))} of the time",
         )
     )
+
+
+def _others(number: int) -> str:
+    return "another was" if number == 1 else f"{number} others were"
+
+
+def _without(number: int) -> str:
+    return "1 has no process" if number == 1 else f"{number} have no process"
 
 
 def mixed_cards(subject: Subject, edge: float) -> Found | None:
