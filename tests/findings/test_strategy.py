@@ -103,6 +103,29 @@ def test_little_volume_in_bursts_is_no_gradients() -> None:
     assert _told(replace(REPLICAS, rate=(0.4 * GB,) * 8, power_swing=0.1)) == ""
 
 
+def test_steps_too_short_for_the_power_sensor() -> None:
+    """Bursts of an eighth of a second are replicas although power stands still, where short looks show them."""
+    quick = replace(REPLICAS, rate=(33 * GB,) * 8, power_spread=0.05, power_swing=0.1, quiet_run_s=0.06)
+    assert _told(replace(quick, window_s=0.02, slot_s=0.047), step_s=0.12) == "ddp"
+    assert _told(replace(quick, window_s=0.05, slot_s=0.05), step_s=0.12) == ""
+
+
+def test_stages_that_few_looks_fall_on() -> None:
+    """Boundaries that few windows see, unevenly and at once by chance, are stages; counters would see them all."""
+    by_chance = replace(STAGES, rate=(0.02 * GB, *(0.13 * GB, 0.06 * GB) * 3, 0.19 * GB), same_instant=0.8)
+    assert _told(replace(by_chance, window_s=0.02)) == "pp"
+    assert _told(replace(by_chance, window_s=0.05)) == ""
+
+
+def test_a_first_card_that_moves_what_all_others_do_together() -> None:
+    """With four cards that is enough; with two both carry the same, and only taking turns tells."""
+    four = replace(THROUGH_FIRST, rate=THROUGH_FIRST.rate[:1] + (4 * GB,) * 3, busy=(0.9,) * 4, lean=(0.0,) * 4)
+    two = replace(four, rate=(4 * GB,) * 2, busy=(0.9,) * 2, lean=(0.0,) * 2)
+    assert _told(replace(four, same_instant=0.9), processes=1) == "dataparallel"
+    assert _told(replace(two, same_instant=0.9), processes=1) == ""
+    assert _told(replace(two, same_instant=0.1), processes=1) == "dataparallel"
+
+
 def test_three_dimensions_are_not_told_by_shape() -> None:
     """Groups that exchange unevenly, 5 to 26 GB/s in and nearly nothing to 23 out, are no single strategy.
 
