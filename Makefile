@@ -48,9 +48,11 @@ lock: $(VENV)/development
 	$(BIN)/uv pip compile $(LOCKING) pyproject.toml --no-annotate -o requirements.txt
 	$(BIN)/uv pip compile $(LOCKING) --constraint requirements.txt pyproject.toml requirements-dev.in -o requirements-dev.txt
 
-# Ten times the healthy transitions of the suite, on both versions of Prometheus: a quarter of an hour.
+# Ten times the healthy transitions of the suite, on both versions of Prometheus and through the whole analysis, and a
+# day of steady jobs: some hours on two cores.
 soak: $(VENV)/development
 	TRANSITIONS=2000 $(BIN)/pytest tests/rules/test_transitions.py tests/findings/test_healthy.py $(TESTFLAGS)
+	TRANSITIONS=2000 STEADY_HOURS=24 $(BIN)/pytest -n 2 tests/accuracy/test_changes.py $(TESTFLAGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
