@@ -19,7 +19,7 @@ STANDS_S = 60.0
 AGREE_AFTER_CHANGE = 2  # judgements
 UNKNOWN_AFTER_CHANGE_S = 12.0  # how long the old class is kept while the new window says nothing yet
 SMOOTHING_S = 8.0  # of the confidence
-DOUBTING_S = 10.0  # the same while judgements disagree: a moment must not shake what stood for minutes
+DOUBTING_S = 5.0  # the same while judgements disagree: a moment must not shake what stood for minutes
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Split:
 class _Layout:
     """What the split needs to know of the job's layout."""
 
-    serving: bool
+    serving: Floats  # 1 at points where it answers requests; half of them where nothing says what it is
     split_in_layers: bool  # tensor parallel: every layer waits for its peers
     staged: bool  # pipeline: stages wait for each other in silence
     large_messages: bool  # collectives of replicas: none of them waits for latency
@@ -189,7 +189,7 @@ def _of_card(
     if layout.through_host:
         # Gradients go down to the host, are added up there and come up again: nothing else happens meanwhile.
         shares["communication"], shares["host_wait"] = exposed + latency + gap - idle, np.zeros(POINTS)
-    doubt = done.misfit if layout.serving else done.misfit + memory / USUAL_OPTIMIZER
+    doubt = done.misfit + (1.0 - layout.serving) * memory / USUAL_OPTIMIZER
     if layout.large_messages:
         doubt = doubt + light / USUAL_LIGHT
     return shares, signals, doubt
@@ -209,6 +209,13 @@ def _gaps(card: CardEvidence, gap: float, waiting: Waiting, layout: _Layout) -> 
 def _shows_waiting(card: CardEvidence) -> bool:
     """Return True where the card's power showed what it draws while it waits."""
     return card.levels is not None and card.levels.learned
+
+
+def _serving(layout: Layout) -> Floats:
+    if layout.framework in gaps.SERVERS:
+        return np.ones(POINTS)
+    told = layout.framework or layout.asked
+    return np.zeros(POINTS) if told else (U[CORRELATION] > 0.5).astype(np.float64)
 
 
 def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:
@@ -251,7 +258,7 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     tensor = layout.tensor_parallel > 1 or layout.asked in {"tp", "tp+pp"}
     staged = layout.pipeline_parallel > 1 or layout.asked in {"pp", "tp+pp", "device_map"}
     shape = _Layout(
-        serving=layout.framework in gaps.SERVERS,
+        serving=_serving(layout),
         split_in_layers=tensor,
         staged=staged,
         large_messages=layout.asked in LARGE_MESSAGES and not tensor and not staged,

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 from gpumon.analysis.case import Case, Suspicion
-from gpumon.analysis.causes import CAUSES, idle
-from gpumon.analysis.time_split import Split
+from gpumon.analysis.causes import CAUSES, hung, idle, throttled_power
+from gpumon.analysis.time_split import LARGE_MESSAGES, Split
 from gpumon.model.card import PowerKind
 from gpumon.model.verdict import JobClass
 
@@ -26,7 +26,7 @@ WAITING_DETAILS = frozenset({"straggler", "pipeline_bubble"})
 # is wider than that by 0.04 and by this many standard errors. LEAD_ERROR: what the model of levels and means leaves
 # unsaid, as a share of the window.
 TWIN_LEAD = 0.05
-LEAST_LEAD = 0.09
+LEAST_LEAD = 0.105
 LEAST_SIGMAS = 0.4
 LEAD_ERROR = 0.06
 LEAST_CONFIDENCE = 0.6
@@ -34,6 +34,7 @@ LEAST_CONFIDENCE = 0.6
 # 0.12 to 0.15 were right in 8 of 10, of 0.3 and more in 95 of 100; a normal distribution would say 0.99 and 1.
 LEAD_SCALE = 0.09
 OPEN = 0.1  # standard error of the lead
+MATMULS_DRAW = 0.8  # of the limit: a copy kernel draws 404 of 600 W, decode 137 to 300 of 700 W
 UNLEARNED_CAP = 0.8  # levels from published ranges only
 BOUND_CAP = 0.8  # communication by bytes and power means alone, without the test of exposure
 SHORTEST_S = 6.0  # of evidence for any judgement
@@ -83,6 +84,25 @@ def _enough(case: Case, result: Split) -> bool:
     return bool(witnesses)
 
 
+def _open_question(case: Case, result: Split, job_class: JobClass) -> str:
+    """Return what a missing signal leaves open that would be another class; "" where nothing is."""
+    if throttled_power.cannot_tell(case):
+        return "the power cap is active and the limit cannot be read"
+    several = len(case.cards) > 1 and job_class in {JobClass.COMMUNICATION, JobClass.COMPUTE}
+    if several and all(hung.may_stand_still(card) for card in case.cards):
+        return "kernels run at little power and nothing is seen to move: light work, an exchange, or a hang"
+    if job_class is JobClass.COMPUTE and "memory" not in result.signals and not _draws_as_matmuls(case):
+        return "memory activity cannot be read, and power does not tell arithmetic from card memory"
+    return ""
+
+
+def _draws_as_matmuls(case: Case) -> bool:
+    """Return True where the cards draw more than kernels bound by memory do, or their job trains replicas."""
+    if case.job.layout.asked in LARGE_MESSAGES:
+        return True
+    return all(card.power.high_quarter >= MATMULS_DRAW * card.power_limit for card in case.cards)
+
+
 def _class_of(case: Case, result: Split, answers: list[Suspicion]) -> JobClass:
     waits_for_peer = result.mean("peer_wait") >= result.mean("communication")
     if result.first == "communication" and waits_for_peer:
@@ -128,6 +148,9 @@ def judge(case: Case) -> Judgement:
         job_class = JobClass.COMMUNICATION
     if job_class is JobClass.HOST and not _host_is_seen(case, answers):
         return Judgement(evidence=("no kernel runs for much of the time; nothing shows whether the host works",))
+    open_question = _open_question(case, result, job_class)
+    if open_question:
+        return Judgement(evidence=(open_question,))
     lead = _lead(case, result, answers)
     confidence = _confidence(case, result, lead)
     mine = [answer for answer in answers if answer.job_class is job_class]

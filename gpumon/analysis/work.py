@@ -82,16 +82,18 @@ class Work:
     signals: frozenset[str]
 
 
-def of_card(card: CardEvidence, gap: float, *, serving: bool, split_in_layers: bool, waits: Floats) -> Work:
+def of_card(card: CardEvidence, gap: float, *, serving: Floats, split_in_layers: bool, waits: Floats) -> Work:
     """Return how much of the card's time is work.
 
     Args:
         gap: share of time without a kernel.
-        serving: prompts and tokens instead of passes and optimizer.
+        serving: 1 at points where it is prompts and tokens instead of passes and optimizer.
         waits: 0 at points where no peer can hold the card up: whatever is resident works there.
     """
     resident = 1.0 - gap
-    seen, drawn, signals = _seen(card, gap, blended=serving or split_in_layers, split_in_layers=split_in_layers)
+    seen, drawn, signals = _seen(
+        card, gap, blended=split_in_layers or bool(serving.all()), split_in_layers=split_in_layers
+    )
     activity = _own_activity(card)
     if activity is None:
         total = np.where(waits > 0.0, np.minimum(seen, resident), resident)
@@ -100,7 +102,7 @@ def of_card(card: CardEvidence, gap: float, *, serving: bool, split_in_layers: b
     # A card that cannot wait works all the time it is resident, at whatever power.
     shown = np.where(waits > 0.0, seen, resident)
     # The interval of the computing level is wide enough for decode, which is what most of a server's work is.
-    drawn = np.where((waits > 0.0) & (not serving), drawn, 1.0)
+    drawn = np.where((waits > 0.0) & (serving < 1.0), drawn, 1.0)
     memory = np.minimum(_memory(card, activity, shown, drawn, levels), resident)
     computing = np.maximum(0.0, shown - drawn * memory)
     total = np.minimum(computing + memory, resident)
@@ -109,7 +111,7 @@ def of_card(card: CardEvidence, gap: float, *, serving: bool, split_in_layers: b
     return Work(total, memory, missing / ACTIVITY_DOUBT, signals | {"memory"})
 
 
-def memory_of(card: CardEvidence, work: Floats, *, serving: bool) -> Floats:
+def memory_of(card: CardEvidence, work: Floats, *, serving: Floats) -> Floats:
     """Return how much of work whose share of time is known is bound by memory; 0 where memory activity is not told."""
     activity = _own_activity(card)
     if activity is None:
@@ -132,11 +134,11 @@ def _memory(
     return least
 
 
-def _activity_levels(card: CardEvidence, *, serving: bool) -> tuple[Floats, Floats]:
+def _activity_levels(card: CardEvidence, *, serving: Floats) -> tuple[Floats, Floats]:
     """Return memory activity of kernels that are bound by memory, and of those that are not."""
     if math.isnan(card.dram_active):
-        return _MEMORY_BOUND, _MEMORY_PROMPTS if serving else _MEMORY_TRAINING
-    return _DRAM_BOUND, _DRAM_PROMPTS if serving else _DRAM_TRAINING
+        return _MEMORY_BOUND, np.where(serving > 0.0, _MEMORY_PROMPTS, _MEMORY_TRAINING)
+    return _DRAM_BOUND, np.where(serving > 0.0, _DRAM_PROMPTS, _DRAM_TRAINING)
 
 
 def _own_activity(card: CardEvidence) -> Floats | None:

@@ -39,7 +39,7 @@ def test_work_and_memory_follow_from_power_and_activity(memory_share: float) -> 
     power = replace(card.power, mean=watts)
     quiet = replace(card.pcie, rx=0.0, tx=0.0)
     seen = replace(card, gap=0.0, power=power, memory_controller=activity, pcie=quiet)
-    done = work.of_card(seen, 0.0, serving=False, split_in_layers=False, waits=np.ones(POINTS))
+    done = work.of_card(seen, 0.0, serving=np.zeros(POINTS), split_in_layers=False, waits=np.ones(POINTS))
     assert float(done.total.mean()) == pytest.approx(0.8, abs=0.12)
     assert float(done.memory.mean()) == pytest.approx(memory_share, abs=0.12)
 
@@ -48,7 +48,7 @@ def test_a_card_that_cannot_wait_works_at_whatever_power() -> None:
     """A card alone that draws little works all the time a kernel is resident."""
     card = subjects.evidence("GPU-0", 0)
     seen = replace(card, power=replace(card.power, mean=170.0))
-    done = work.of_card(seen, 0.1, serving=False, split_in_layers=False, waits=np.zeros(POINTS))
+    done = work.of_card(seen, 0.1, serving=np.zeros(POINTS), split_in_layers=False, waits=np.zeros(POINTS))
     assert done.total == pytest.approx(np.full(POINTS, 0.9))
 
 

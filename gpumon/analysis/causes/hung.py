@@ -38,6 +38,14 @@ def card_stands_still(card: CardEvidence) -> bool:
     )
 
 
+def may_stand_still(card: CardEvidence) -> bool:
+    """Return True where a kernel is resident and nothing that can be seen says that anything else happens."""
+    flat = not card.power.spread > FLAT_SHARE * card.power_mean and not card.power_mean > LOW_SHARE * card.power_limit
+    untouched = not card.memory_controller > MEMORY_UNTOUCHED and not card.dram_active > MEMORY_UNTOUCHED
+    moves = any(link is not None and link.known and not link.quiet for link in (card.pcie, card.nvlink))
+    return card.utilization >= BUSY and flat and untouched and not moves
+
+
 def judge(case: Case) -> Suspicion | None:
     """Return the suspicion after five minutes in which nothing moved."""
     if case.still_s < STILL_S or not case.cards:

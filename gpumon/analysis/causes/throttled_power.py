@@ -9,6 +9,8 @@ Source: RTX PRO 6000 sweep: 300 of 600 W leaves 55 % of the speed, 500 W 87 %; n
 
 from __future__ import annotations
 
+import math
+
 from gpumon.analysis.case import DOUBTFUL, Case, Suspicion, confidence_of, doubt_of_clock, percent
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.model.text import counted
@@ -27,6 +29,12 @@ def _share(card: CardEvidence) -> float:
         return 0.0
     capped = card.throttled.get("sw_power_cap", 0.0)
     return capped if capped >= BINDS else 0.0
+
+
+def cannot_tell(case: Case) -> bool:
+    """Return True where the cap holds most of the card time and no limit can be read: a lowered one would decide."""
+    unread = [card for card in case.cards if math.isnan(card.power_limit) or math.isnan(card.power_default)]
+    return sum(card.throttled.get("sw_power_cap", 0.0) for card in unread) >= DOUBTFUL * len(case.cards)
 
 
 def judge(case: Case) -> Suspicion | None:

@@ -1,0 +1,54 @@
+"""Without a signal that would decide, the verdict is unknown: rarer, and never another class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from gpumon.analysis.case import Case
+from gpumon.analysis.causes import throttled_power
+from gpumon.analysis.evidence import JobEvidence
+from gpumon.model.job import Layout
+from gpumon.model.verdict import JobClass
+from tests.analysis.scripted import Phase, Script, blinded, job, judged
+from tests.findings import subjects
+
+DDP = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=4, ranks_here=4)
+
+
+@pytest.mark.parametrize("signal", ["link", "memory", "processes"])
+def test_a_hang_that_cannot_be_seen_is_nothing_else(signal: str) -> None:
+    """Kernels that wait for ever look like an exchange or light work, and for five minutes nothing says which it is."""
+    hanging = [Script((Phase(1.0, 170.0, memory=0.02),)) for _ in range(4)]
+    assert judged(blinded(hanging, signal), layout=DDP).job_class is JobClass.UNKNOWN
+
+
+def test_decode_without_memory_activity_is_not_compute() -> None:
+    """A card that draws as little as decode does may be bound by its memory; a card near its limit is not."""
+    alone = Layout(framework="vllm", asked="single", world_size=1)
+    decode = blinded([Script((Phase(1.0, 260.0, memory=0.86),))], "memory")
+    assert judged(decode, layout=alone).job_class is JobClass.UNKNOWN
+    matmuls = blinded([Script((Phase(1.0, 540.0, memory=0.4),))], "memory")
+    assert judged(matmuls, layout=alone).job_class is JobClass.COMPUTE
+
+
+def test_an_unread_limit_leaves_an_active_power_cap_open() -> None:
+    """The cap is normal at the default limit and a throttle at a lowered one."""
+    capped = replace(subjects.evidence("GPU-0", 0), throttled={"sw_power_cap": 0.9})
+    unread = replace(capped, power_limit=math.nan, power_default=math.nan)
+
+    def told(*cards: object) -> bool:
+        seen = JobEvidence(0.0, 40.0, cards)  # type: ignore[arg-type]  # cards of one job
+        return throttled_power.cannot_tell(Case(job(1, DDP), seen, None))
+
+    assert told(unread)
+    assert not told(capped)
+    assert not told(replace(unread, throttled={}))
+
+
+def test_a_job_of_unknown_kind_may_be_a_server() -> None:
+    """Tensor-parallel decode without a command line is bound by memory or unknown, not compute."""
+    decode = [Script((Phase(1.0, 230.0, 0.3e9, 0.3e9, memory=0.62),)) for _ in range(2)]
+    assert judged(decode, layout=Layout()).job_class in {JobClass.MEMORY, JobClass.UNKNOWN}
