@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gpumon.analysis import (
     advice,
     changes,
@@ -16,6 +14,7 @@ from gpumon.analysis import (
     host,
     hysteresis,
     period,
+    period_signals,
     stillness,
     stragglers,
     throttling,
@@ -28,11 +27,9 @@ from gpumon.analysis.case import Case
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.memory import CardMemory, JobMemory
-from gpumon.analysis.overlap import FAST
 from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
-from gpumon.model.card import PowerKind
 from gpumon.model.job import Job
 from gpumon.model.samples import Floats, Tick
 from gpumon.model.verdict import JobClass, TimeSplit, Verdict
@@ -40,9 +37,11 @@ from gpumon.model.verdict import JobClass, TimeSplit, Verdict
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
 ROUND = 4  # ticks in which each card of a job is looked at once and the job is judged once
 LOOKS_PER_TICK = 8  # cards; with a hundred jobs a round takes longer and a tick does not
-PERIOD_ROUNDS = 9  # between two looks at one signal of a job's period: 36 s, a look every 12 s
-PERIOD_SIGNALS = ("power", "link", "utilization")
-UTILIZATION_REFRESH_S = 1 / 6  # at best; up to 1 s on some products (nvml.h)
+PERIOD_ROUNDS = 9  # between two looks at the period of a job's work: 36 s
+PERIOD_ROUNDS_YOUNG = 3  # 12 s, while what it does now is new
+PERIOD_YOUNG_S = 80.0
+SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tensorrt-llm"})  # requests and tokens, no steps
+SAVE_BYTES_PER_SECOND = 20e6  # logs and metrics are far below
 SLOW_PACE_S = 2.5  # logs bring a tick in 5 to 30 s: each of them is a round of its own
 HOST_NAMES = (
     "gpu_process_cpus",
@@ -123,32 +122,23 @@ def _looks(
     return looks
 
 
-def _signal_of(number: int, every: int) -> str | None:
-    """Return which signal's period is looked at in a tick: never in the tick of the judgement."""
-    place, rest = divmod(number % every, every // len(PERIOD_SIGNALS))
-    return PERIOD_SIGNALS[place] if rest == 0 else None
-
-
-def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, name: str, now_s: float) -> PeriodPast:
-    """Return the job's period with one signal looked at again."""
-    from_s = max(past.marks.from_s, now_s - windows.SPAN_S)
-    own = [held[uuid].windows for uuid in {card.uuid for card in job.cards} if uuid in held and held[uuid].up]
-    series, refresh_s, called = [], 0.0, name
-    for card in own:
-        if name == "link":
-            slots = windows.since(card.pcie, from_s)
-            seen = ~np.isnan(slots[windows.RX])
-            lengths = slots[windows.T1, seen] - slots[windows.T0, seen]
-            series.append((slots[windows.T1, seen] - lengths / 2, slots[windows.RX, seen] / lengths))
-        else:
-            samples = windows.since(card.power if name == "power" else card.utilization, from_s)
-            series.append((samples[0], samples[1]))
-            if name == "utilization":
-                refresh_s = UTILIZATION_REFRESH_S
-            elif card.power_kind not in FAST:
-                called, refresh_s = "mean_power", 1.0 if card.power_kind is PowerKind.AVERAGE else 0.0
-    estimate = period.of_signal(period.Signal(tuple(series), refresh_s))
-    return period.extend(past.period, called, estimate, past.marks.began_s)
+def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, turn: Turn, now_s: float) -> PeriodPast:
+    """Return what is known of the period of a job's work after this tick."""
+    known = period.follow(past.period, past.marks.from_s)
+    young = now_s - past.marks.from_s < PERIOD_YOUNG_S
+    since_look = turn.number % (turn.length * (PERIOD_ROUNDS_YOUNG if young else PERIOD_ROUNDS))
+    if since_look > 1 or job.layout.framework in SERVERS:
+        return known
+    present = since_look == 0
+    stretch = period.stretch(known, now_s, windows.SPAN_S, present=present)
+    said, fast = None, False
+    if stretch is not None:
+        own = [held[uuid].windows for uuid in {card.uuid: card for card in job.cards} if uuid in held and held[uuid].up]
+        signals = period_signals.signals(own, *stretch)
+        saving = host.mean(past.host, "write_bytes_per_second", stretch[0]) >= SAVE_BYTES_PER_SECOND
+        said, fast = period.look(signals, *stretch, saving=saving), period_signals.fast_power(signals)
+    # Nothing in the regime before says nothing of the present one.
+    return period.extend(known, said, fast_power=fast) if present or said is not None else known
 
 
 def round_length(looks: int) -> int:
@@ -172,9 +162,7 @@ def step(
     memory = replace(past, marks=marks, host=host.extend(past.host, job, tick.processes))
     looks = _looks(job, tick, held, memory, turn)
     memory = replace(memory, looks=looks)
-    signal = _signal_of(tick.seq + number, PERIOD_ROUNDS * length)
-    if signal is not None:
-        memory = replace(memory, period=_period(job, held, memory, signal, now_s))
+    memory = replace(memory, period=_period(job, held, memory, Turn(tick.seq + number, length), now_s))
     if not turn.judged:
         return memory, None
     from_s = max(marks.from_s, now_s - LONGEST_S)

@@ -1,0 +1,161 @@
+"""Which of the candidates is the period, and by whose word: one look at a job.
+
+A witness supports the candidates that explain nearly as much as its best one, and opposes those that explain much less.
+What is supported and not opposed stands. Among what stands, the shortest wins whose multiples the others are: twice the
+step repeats as well as the step, but half of it does not. Two that are no multiples of each other cancel each other.
+
+Confused with: the beat of a short step with a source that measures seldom (only a witness that measures at another
+pace tells them apart, so those that measure ten times a second must both be sure); layers or buckets within a step
+(one witness sees them, the others see the step); saves, evaluations and lulls of a server (few cycles, less alike).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpumon.analysis.period_witness import Witness
+
+SUPPORT = 0.3  # least share explained; of white noise with 500 points no candidate explains more than 0.1
+SUPPORT_FEW = 0.75  # where the window holds few cycles: lulls of a server explain up to 0.7, steps 0.8 and more
+FEW_CYCLES = 12
+NEARLY = 0.85  # of a witness's best
+# The same, of few measurements in a period: a multiple that falls on all of them explains more (H100 log at 10 Hz).
+COARSE, COARSE_FROM = 0.65, 4
+HEARD = 0.5  # best share of a witness whose opposition counts
+MUCH_LESS = 0.6  # of its best
+INSIDE = 4  # an opponent whose best is shorter than this part sees what happens within a step
+# Measurements in a period of a witness that speaks for itself; with fewer it may only agree.
+RESOLVED = 3.0
+WELL = 6  # measurements in a period that no commensurate sampling imitates
+SAME = 0.02  # candidates this close are one
+MULTIPLE = 0.03  # how far a multiple may be off, of the ratio
+MOST_PARTS = 6
+RIVAL = 0.9  # of the highest mean share: what is less is no second answer
+SELDOM_S = 0.065  # a source that measures more seldom can beat with a step
+SURE = 0.65
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The period one look found."""
+
+    period_s: float
+    support: Mapping[str, float]  # share explained, by witness that supports it
+    speaking: frozenset[str]  # of those, who resolve it
+    refresh_s: Mapping[str, float]  # by witness that supports it
+    others: float = 0.0  # most that any candidate explains to a witness that does not support it
+    from_s: float = math.nan  # the stretch of time that was looked at
+    to_s: float = math.nan
+
+    @property
+    def agreed(self) -> bool:
+        """Return True where two witnesses give it, and both are sure where each of them can beat with a step."""
+        shares = sorted(self.support.values())
+        often = min(self.refresh_s.values()) <= SELDOM_S
+        return (often and len(shares) > 1 and shares[-2] >= SURE) or (len(shares) > 2 and shares[-3] >= HEARD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A candidate that is supported and not opposed."""
+
+    period_s: float
+    support: Mapping[str, float]
+    speaking: frozenset[str]
+    mean: float  # share explained, of all witnesses that see it
+    well: bool  # a witness speaks for it that nothing imitates
+
+    @property
+    def weight(self) -> float:
+        return sum(self.support.values())
+
+
+def choose(witnesses: Mapping[str, Witness], seconds: float) -> Said | None:
+    """Return the period the witnesses give together; None where there is none, or more than one.
+
+    Args:
+        witnesses: by name, as `period_witness.hear` gives them.
+        seconds: length of the window.
+    """
+    candidates = sorted({period_s for witness in witnesses.values() for period_s in witness.shares})
+    stands = [found for period_s in candidates if (found := _standing(witnesses, period_s, seconds)) is not None]
+    if not stands:
+        return None
+    pool = [one for one in stands if len(one.support) > 1 and one.speaking and one.well] or stands
+    close = [one for one in pool if one.period_s <= pool[0].period_s * (1.0 + SAME)]
+    chosen = max(close, key=lambda one: one.weight)
+    for one in stands:
+        if one.speaking and is_part(chosen.period_s, one.period_s):
+            chosen = one
+            pool = [one, *(other for other in pool if other.period_s >= one.period_s)]
+            break
+    highest = max(one.mean for one in pool)
+    if any(one.mean >= RIVAL * highest and not _multiple(one.period_s, chosen.period_s) for one in pool):
+        return None
+    if not chosen.speaking or _within(witnesses, chosen):
+        return None
+    refresh = {name: witnesses[name].refresh_s for name in chosen.support}
+    others = max((witness.best for name, witness in witnesses.items() if name not in chosen.support), default=0.0)
+    return Said(chosen.period_s, chosen.support, chosen.speaking, refresh, others)
+
+
+def _standing(witnesses: Mapping[str, Witness], period_s: float, seconds: float) -> _Standing | None:
+    """Return a candidate with its support, None where it has none or is opposed."""
+    seen = {name: witness.shares[period_s] for name, witness in witnesses.items() if period_s in witness.shares}
+    least = SUPPORT_FEW if seconds < FEW_CYCLES * period_s else SUPPORT
+    support = {
+        name: share for name, share in seen.items() if share >= max(least, _nearly_best(witnesses[name], period_s))
+    }
+    if not support:
+        return None
+    resolved = {name for name in seen if period_s >= RESOLVED * witnesses[name].refresh_s}
+    for name in resolved:
+        witness = witnesses[name]
+        if witness.best >= HEARD and seen[name] < MUCH_LESS * witness.best:
+            within = witness.best_s <= period_s / INSIDE
+            if not within or len(support) < 2:
+                return None
+    speaking = frozenset(name for name in resolved & support.keys() if not _beats(witnesses[name], period_s))
+    return _Standing(
+        period_s,
+        support,
+        speaking,
+        sum(max(0.0, share) for share in seen.values()) / len(seen),
+        any(period_s >= WELL * witnesses[name].refresh_s for name in speaking),
+    )
+
+
+def _nearly_best(witness: Witness, period_s: float) -> float:
+    """Return the share that a period must explain to be as good to a witness as its best."""
+    measurements = period_s / witness.refresh_s
+    return witness.best * (COARSE if COARSE_FROM <= measurements < WELL else NEARLY)
+
+
+def _beats(witness: Witness, period_s: float) -> bool:
+    """Return True where a part of the period that the witness does not resolve explains nearly as much of it."""
+    least = MUCH_LESS * witness.shares[period_s]
+    unresolved = (part_s for part_s in witness.shares if part_s < RESOLVED * witness.refresh_s)
+    return any(witness.shares[part_s] >= least and is_part(period_s, part_s) for part_s in unresolved)
+
+
+def _within(witnesses: Mapping[str, Witness], chosen: _Standing) -> bool:
+    """Return True where a witness that supports the period sees as much of something much shorter: steps of a cycle."""
+    for name in chosen.support:
+        witness = witnesses[name]
+        least = max(SUPPORT, NEARLY * witness.best)
+        for period_s, share in witness.shares.items():
+            if share >= least and RESOLVED * witness.refresh_s <= period_s <= chosen.period_s / INSIDE:
+                return True
+    return False
+
+
+def is_part(period_s: float, part_s: float) -> bool:
+    """Return True where one period is a few of another."""
+    return 1.5 < period_s / part_s < MOST_PARTS + 0.5 and _multiple(period_s, part_s)
+
+
+def _multiple(period_s: float, base_s: float) -> bool:
+    ratio = period_s / base_s
+    return abs(ratio - max(1, round(ratio))) <= MULTIPLE * max(1, round(ratio))

@@ -1,0 +1,84 @@
+"""Which candidate is the period: support, opposition, multiples, beats."""
+
+from __future__ import annotations
+
+from gpumon.analysis.period_choice import Said, choose
+from gpumon.analysis.period_witness import Witness
+
+MINUTE = 60.0
+
+
+def chosen(**witnesses: Witness) -> Said | None:
+    """Return what a look of a minute says."""
+    return choose(witnesses, MINUTE)
+
+
+def test_the_shortest_wins_whose_multiples_the_others_are() -> None:
+    """Power and link like the step and twice the step: it is the step, and both speak for it."""
+    shares = {0.5: 0.9, 1.0: 0.8, 1.5: 0.7, 0.25: 0.3}
+    said = chosen(power=Witness(0.02, shares), link=Witness(0.05, shares))
+    assert said is not None
+    assert said.period_s == 0.5
+    assert said.speaking == {"power", "link"}
+    assert said.agreed
+
+
+def test_a_witness_that_sees_much_less_of_it_opposes() -> None:
+    """Power repeats after 0.7 s and the link only after 1.0 s, each blind to the other's: nothing is said."""
+    assert chosen(power=Witness(0.02, {0.7: 0.9, 1.0: 0.1}), link=Witness(0.05, {0.7: 0.1, 1.0: 0.9})) is None
+
+
+def test_two_that_are_no_multiples_cancel_each_other() -> None:
+    """One witness likes 0.7 s and 1.0 s alike: two answers are none."""
+    assert chosen(power=Witness(0.02, {0.7: 0.8, 1.0: 0.8})) is None
+
+
+def test_layers_within_a_step_do_not_oppose_it() -> None:
+    """Power sees the layers, link and rings agree on the step: it is the step."""
+    said = chosen(
+        power=Witness(0.02, {0.07: 0.6, 3.4: 0.1}),
+        link=Witness(0.05, {3.4: 0.9, 0.07: 0.0}),
+        rings=Witness(0.139, {3.4: 0.8}),
+    )
+    assert said is not None
+    assert said.period_s == 3.4
+    assert set(said.support) == {"link", "rings"}
+
+
+def test_steps_of_a_cycle() -> None:
+    """The link sees short steps as well as the cycle of 8 s they form: the cycle is not the step."""
+    assert chosen(power=Witness(0.02, {8.0: 0.9}), link=Witness(0.05, {8.0: 0.8, 0.5: 0.8})) is None
+
+
+def test_a_multiple_that_only_slow_sources_see_is_not_the_step() -> None:
+    """0.3 s is seen by fast power alone, its double by a source too slow for the step: it is the step."""
+    said = chosen(power=Witness(0.1, {0.31: 0.7, 0.62: 0.55}), link=Witness(0.2, {0.62: 0.9}))
+    assert said is not None
+    assert said.period_s == 0.31
+
+
+def test_what_nobody_resolves_is_not_said() -> None:
+    """The best of the candidates has fewer than three measurements: neither it nor its double is said."""
+    assert chosen(power=Witness(0.1, {0.203: 0.9, 0.406: 0.8}), rings=Witness(0.139, {0.406: 0.85})) is None
+
+
+def test_few_cycles_must_be_very_alike() -> None:
+    """Lulls of a server repeat after 9 s and are not alike enough; steps of 9 s are."""
+    assert chosen(power=Witness(0.02, {9.0: 0.65}), rings=Witness(0.139, {9.0: 0.6})) is None
+    assert chosen(power=Witness(0.02, {9.0: 0.9}), rings=Witness(0.139, {9.0: 0.85})) is not None
+
+
+def test_sources_that_measure_seldom_do_not_agree_by_themselves() -> None:
+    """Ten and eight times a second beat with a short step at the same moment: two such witnesses are not enough."""
+    said = chosen(power=Witness(0.1, {1.5: 0.8}), link=Witness(0.125, {1.5: 0.8}))
+    assert said is not None
+    assert not said.agreed
+    said = chosen(power=Witness(0.02, {1.5: 0.8}), link=Witness(0.125, {1.5: 0.8}))
+    assert said is not None
+    assert said.agreed
+
+
+def test_nobody_says_anything() -> None:
+    """No witnesses, or none that finds a candidate good, is no period."""
+    assert chosen() is None
+    assert chosen(power=Witness(0.02, {1.0: 0.2})) is None
