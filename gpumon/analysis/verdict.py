@@ -100,7 +100,8 @@ def _draws_as_matmuls(case: Case) -> bool:
     """Return True where the cards draw more than kernels bound by memory do, or their job trains replicas."""
     if case.job.layout.asked in LARGE_MESSAGES:
         return True
-    return all(card.power.high_quarter >= MATMULS_DRAW * card.power_limit for card in case.cards)
+    # A limit is missing in logs of other tools only, which lack most other signals as well: there power has to do.
+    return all(not card.power.high_quarter < MATMULS_DRAW * card.power_limit for card in case.cards)
 
 
 def _class_of(case: Case, result: Split, answers: list[Suspicion]) -> JobClass:

@@ -27,6 +27,10 @@ SLOWER = 0.115
 ALONE = 0.65
 WAITED = 0.4
 LATE_WINDOW_S = 20.0  # of evidence: batches that are late by chance take turns within it
+# Of the time, at least: transfers behind work, and bytes that move after it. A forward pass is a third of the work.
+HIDDEN = 0.15
+STILL_MOVING = 0.1
+FORWARD_SHARE = 1 / 3
 NARROW = 0.6  # of the other cards' ceiling
 NARROW_FULL = 0.7  # saturation of the narrow link while it is busy
 COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host memory reach (28 of 63, 13 of 31.5 GB/s)
@@ -174,9 +178,20 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
     cost = work[worst.uuid] - max(usual, work[others[-1].uuid] - SLOWER / 2)
     # Only waiting with a quiet link is waiting for that card: while bytes move, everybody waits for the link.
     cost = min(cost, _median([_quiet_wait(card, work[card.uuid]) for card in others]))
+    if _hides_transfers(worst, work[worst.uuid]):
+        cost *= FORWARD_SHARE
     if cost < SLOWER:
         return None
     return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
+
+
+def _hides_transfers(card: CardEvidence, work: float) -> bool:
+    """Return True where transfers run behind a card's work for long and bytes still move when it has ended.
+
+    There the link sets the pace. A slower card delays only the first transfer, by what its forward pass takes longer.
+    """
+    gap = 0.0 if math.isnan(card.gap) else card.gap
+    return card.pcie.known and card.pcie.busy[0] + work - 1.0 >= HIDDEN and 1.0 - gap - work >= STILL_MOVING
 
 
 def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float], job: Job) -> Waiting | None:

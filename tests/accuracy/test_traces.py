@@ -23,7 +23,7 @@ def test_agreement_by_time(shared_dir: Path) -> None:
 def test_every_checkpoint_has_its_culprit(shared_dir: Path) -> None:
     """The card whose rank writes the checkpoint is named in each of them, and no label holds communication."""
     waits = [one for one in found(shared_dir / "traces") if one.culprit]
-    assert len(waits) >= 35
+    assert len(waits) >= 30
     assert all(one.culprit_found for one in waits)
     assert not any("communication" in one.label for one in found(shared_dir / "traces"))
 
