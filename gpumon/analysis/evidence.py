@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.analysis import directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
-from gpumon.analysis.humps import Humps, quantile, two_levels
+from gpumon.analysis.humps import Humps, two_levels
 from gpumon.analysis.links import look
 from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.windows import RX, TX, CardWindows
@@ -286,7 +286,8 @@ def card_evidence(
     if watts.size:
         held = max((throttled.get(reason, 0.0) for reason in HOLDING), default=0.0) >= HELD_SHARE
         known_gap = 0.0 if math.isnan(gap) else gap
-        bottom = quantile(np.sort(watts), known_gap + LOWEST)
+        place = min(watts.size - 1, int((known_gap + LOWEST) * watts.size))
+        bottom = float(np.partition(watts, place)[place])
         level_range = power_ranges(levels, limit, humps, bottom, gap=known_gap, falls=falls, held=held)
     usable = card.nvlink.bytes_per_second_per_direction
     return CardEvidence(

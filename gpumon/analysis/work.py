@@ -57,6 +57,7 @@ MEMORY_SMS = (0.60, 1.0)
 TOUCHES = 2.5
 PCIE_MEMORY_RATE = (0.6e12, 2.0e12)
 NVLINK_MEMORY_RATE = (1.5e12, 4.8e12)
+NVLINK_MOST = 0.3  # memory activity by NVLink that nothing tells of: all of an H100's links, two thirds of the time
 SAME_POWER = 0.03  # of the limit
 SOMETIMES = 0.15  # of the time at the upper level: then that is what work draws
 BUSY_PART = (0.1, 0.85)  # share of time the link is busy: at the ends the comparison has no second side
@@ -66,6 +67,7 @@ _MEMORY_TRAINING, _DRAM_TRAINING = draw(MEMORY_TRAINING, OTHER_LEVEL), draw(DRAM
 _MEMORY_PROMPTS, _DRAM_PROMPTS = draw(MEMORY_PROMPTS, OTHER_LEVEL), draw(DRAM_PROMPTS, OTHER_LEVEL)
 _PCIE_TOUCHED = TOUCHES / draw_factor(PCIE_MEMORY_RATE, MEMORY_RATE)
 _NVLINK_TOUCHED = TOUCHES / draw_factor(NVLINK_MEMORY_RATE, MEMORY_RATE)
+_NVLINK_UNSEEN = NVLINK_MOST * U[MEMORY_RATE]
 _MEMORY_POWER, _MEMORY_SMS = draw(MEMORY_POWER, MEMORY_LEVEL), draw(MEMORY_SMS, MEMORY_LEVEL)
 LEAST_WAIT = 0.03  # of the span from context to limit: what waiting draws at least
 ACTIVITY_DOUBT = 0.04  # of the time: how far memory activity may miss what the work shown would cause
@@ -150,6 +152,8 @@ def _own_activity(card: CardEvidence) -> Floats | None:
     for link, touched in ((card.pcie, _PCIE_TOUCHED), (card.nvlink, _NVLINK_TOUCHED)):
         if link is not None and link.rate > 0.0:
             own -= link.rate * touched
+    if card.nvlink_unseen:
+        own -= _NVLINK_UNSEEN
     np.maximum(0.0, own, out=own)
     return own
 
