@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -118,20 +118,29 @@ def steady_changes(scenario: str, seconds: float, seed: int = 1) -> list[tuple[f
 def healthy_life(seed: int) -> Life:
     """Return what customers could have heard of a healthy transition."""
     transition = healthy_transition(seed)
-    since: dict[tuple[str, JobClass], float] = {}
-    longest, named = 0.0, ""
+    said = []
     for now_s, state, _ in watched(transition.scenario, seed, transition.seconds, transition.restarts_s):
         jobs = state.view.jobs if state.view is not None else ()
-        said = {
-            (job.job.gpu_job, job.verdict.job_class)
-            for job in jobs
-            if math.isnan(job.ended_s) and job.verdict.job_class in CUSTOMER_FACING
-        }
-        since = {one: since.get(one, now_s) for one in said}
+        said.append((now_s, {job.job.gpu_job: job.verdict.job_class for job in jobs if math.isnan(job.ended_s)}))
+    longest, named = longest_stand(said)
+    return Life(seed, transition.kind, longest, named)
+
+
+def longest_stand(said: Iterable[tuple[float, Mapping[str, JobClass]]]) -> tuple[float, str]:
+    """Return for how many seconds a customer-facing class stood for one job at most, and which; 0 and "" where none.
+
+    Args:
+        said: at each second, what was said of each job.
+    """
+    since: dict[tuple[str, JobClass], float] = {}
+    longest, named = 0.0, ""
+    for now_s, classes in said:
+        alarming = {one for one in classes.items() if one[1] in CUSTOMER_FACING}
+        since = {one: since.get(one, now_s) for one in alarming}
         for (_, job_class), from_s in since.items():
             if now_s - from_s + 1.0 > longest:
                 longest, named = now_s - from_s + 1.0, job_class.value
-    return Life(seed, transition.kind, longest, named)
+    return longest, named
 
 
 def seen_in_time(delays: Iterable[Delay]) -> Share:

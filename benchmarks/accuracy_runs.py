@@ -150,7 +150,7 @@ def baseline(tick: Tick) -> str:
     up = [card for card in tick.card_ticks if card.up]
     if not up:
         return "unknown"
-    mean = {key: float(np.nanmean([card.reading(key) for card in up])) for key in BASELINE_KEYS}
+    mean = {key: _mean([card.reading(key) for card in up]) for key in BASELINE_KEYS}
     rates = [np.nansum(card.pcie.rx_bytes) / max(1e-9, np.sum(card.pcie.t1_s - card.pcie.t0_s)) for card in up]
     if mean["utilization_ratio"] < 0.02:
         return "idle"
@@ -162,6 +162,11 @@ def baseline(tick: Tick) -> str:
         return "host"
     waits = mean["power_watts"] < 0.5 * mean["power_limit_watts"]
     return "communication" if len(up) > 1 and (waits or float(np.mean(rates)) > 5e9) else "compute"
+
+
+def _mean(values: list[float]) -> float:
+    present = [value for value in values if not math.isnan(value)]
+    return sum(present) / len(present) if present else math.nan
 
 
 BASELINE_KEYS = ("utilization_ratio", "memory_controller_ratio", "power_watts", "power_limit_watts")

@@ -1,4 +1,4 @@
-"""No finding where nothing is wrong. `make soak` sets TRANSITIONS=2000; the suite tries 200."""
+"""No finding and no alarming verdict where nothing is wrong. `make soak` sets TRANSITIONS=2000; the suite tries 200."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from benchmarks.accuracy_changes import STANDS_S, longest_stand
+from gpumon.model.verdict import JobClass
 from tests.findings.days import SECONDS, TRANSITIONS_A_DAY, day
 from tests.findings.watched import watch
 
@@ -15,9 +17,15 @@ DAYS = math.ceil(int(os.environ.get("TRANSITIONS", "200")) / TRANSITIONS_A_DAY)
 
 @pytest.mark.parametrize("seed", range(DAYS))
 def test_healthy_transitions_have_no_finding(seed: int) -> None:
-    """Jobs end, start on the same or fewer cards, save, evaluate and pause: at no second is anything told."""
-    told = {(round(moment.tick.mono_s), name) for moment in watch(day(seed), SECONDS, seed) for name in moment.told()}
+    """Jobs end, start on the same or fewer cards, save, evaluate, pause: nothing is told, no class alarms for long."""
+    told, said = set(), []
+    for moment in watch(day(seed), SECONDS, seed):
+        told |= {(round(moment.tick.mono_s), name) for name in moment.told()}
+        said.append((moment.tick.mono_s, {name: one.job_class for name, one in moment.meaning.verdicts.items()}))
     assert not told
+    longest_s, name = longest_stand(said)
+    assert longest_s < STANDS_S, f"{name} stood for {longest_s:.0f} s"
+    assert name != JobClass.HUNG.value
 
 
 def test_independent_jobs_have_no_finding() -> None:
