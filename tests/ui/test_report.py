@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpumon.model.verdict import JobClass, Verdict
+from gpumon.model.verdict import JobClass, Outcome, Verdict
 from gpumon.model.view import NodeView
 from gpumon.ui import report_html, report_text
 from gpumon.ui.compare import changes
@@ -192,6 +192,23 @@ def test_html_is_whole_and_alone(view: NodeView) -> None:
     assert not structure.styled
     assert "http" not in page.replace("http-equiv", "")
     assert not re.search(r"\bnan\b", page, re.IGNORECASE)
+
+
+def test_what_a_change_brought() -> None:
+    """A finding of the run before is gone: JSON, text and HTML say what was expected of that and what is seen."""
+    outcome = Outcome(("no_accumulation",), (1.2, 1.9), 1.524, 0.031, "period", 0.0)
+    finished = watched(views.geforce(), ((60.0, dataclasses.replace(views.COMPUTE, outcome=outcome)),))
+    said = "By the length of its steps it is 1.52 ± 0.03 times as fast as in the run before, of which"
+    assert said in " ".join(report_text.text(finished).split())
+    assert said in report_html.html(finished)
+    assert json.loads(finished.report.json())["jobs"][0]["outcome"] == {
+        "findings": ["no_accumulation"],
+        "expected": [1.2, 1.9],
+        "seen": 1.524,
+        "uncertainty": 0.031,
+        "evidence": "period",
+        "result": "as expected",
+    }
 
 
 def test_before_and_after() -> None:
