@@ -40,6 +40,7 @@ LOOKS_PER_TICK = 8  # cards; with a hundred jobs a round takes longer and a tick
 PERIOD_ROUNDS = 9  # between two looks at the period of a job's work: 36 s
 PERIOD_ROUNDS_YOUNG = 3  # 12 s, while what it does now is new
 PERIOD_YOUNG_S = 80.0
+PERIOD_BEFORE = 3  # ticks: two of looking, then the judgement that tells what was seen
 SERVERS = frozenset({"vllm", "sglang", "llama.cpp", "tensorrt-llm"})  # requests and tokens, no steps
 SAVE_BYTES_PER_SECOND = 20e6  # logs and metrics are far below
 SLOW_PACE_S = 2.5  # logs bring a tick in 5 to 30 s: each of them is a round of its own
@@ -126,7 +127,7 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, turn: Tur
     """Return what is known of the period of a job's work after this tick."""
     known = period.follow(past.period, past.marks.from_s)
     young = now_s - past.marks.from_s < PERIOD_YOUNG_S
-    since_look = turn.number % (turn.length * (PERIOD_ROUNDS_YOUNG if young else PERIOD_ROUNDS))
+    since_look = (turn.number + PERIOD_BEFORE) % (turn.length * (PERIOD_ROUNDS_YOUNG if young else PERIOD_ROUNDS))
     if since_look > 1 or job.layout.framework in SERVERS:
         return known
     present = since_look == 0

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpumon.analysis.common_signal import Common
-from gpumon.analysis.period_choice import SELDOM_S, Said, choose, is_part
+from gpumon.analysis.period_choice import SELDOM_S, WELL, Said, choose, is_part
 from gpumon.analysis.period_witness import POWER, RINGS, hear
 
 AGREE = 0.03
@@ -89,7 +89,8 @@ def extend(past: PeriodPast, said: Said | None, *, fast_power: bool) -> PeriodPa
     looks = (*past.looks, said)[-KEPT:]
     if said is not None and _given(past, said, fast_power):
         return replace(past, looks=looks, step_s=said.period_s, missed=0)
-    kept_s = past.step_s if past.missed < MISSED else math.nan
+    other = said is not None and len(said.support) > 1 and not is_part(said.period_s, past.step_s)
+    kept_s = past.step_s if past.missed < MISSED and not other else math.nan
     return replace(past, looks=looks, step_s=kept_s, missed=past.missed + 1)
 
 
@@ -126,7 +127,7 @@ def _alone(name: str, said: Said, fast_power: bool) -> bool:
         return False
     if name == RINGS:
         return fast_power and said.period_s >= RINGS_ALONE_S
-    return said.refresh_s[name] <= SELDOM_S
+    return said.refresh_s[name] <= SELDOM_S and said.period_s >= WELL * said.refresh_s[name]
 
 
 def _same(one_s: float, other_s: float) -> bool:

@@ -4,9 +4,9 @@ A witness supports the candidates that explain nearly as much as its best one, a
 What is supported and not opposed stands. Among what stands, the shortest wins whose multiples the others are: twice the
 step repeats as well as the step, but half of it does not. Two that are no multiples of each other cancel each other.
 
-Confused with: the beat of a short step with a source that measures seldom (only a witness that measures at another
-pace tells them apart, so those that measure ten times a second must both be sure); layers or buckets within a step
-(one witness sees them, the others see the step); saves, evaluations and lulls of a server (few cycles, less alike).
+Confused with: the beat of a short step with a source that measures seldom (a witness that measures at another pace
+tells them apart, and two that both measure ten times a second do not); layers or buckets within a step (one witness
+sees them, the others see the step); saves, evaluations and lulls of a server (few cycles, less alike).
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ SUPPORT_FEW = 0.75  # where the window holds few cycles: lulls of a server expla
 FEW_CYCLES = 12
 NEARLY = 0.85  # of a witness's best
 # The same, of few measurements in a period: a multiple that falls on all of them explains more (H100 log at 10 Hz).
-COARSE, COARSE_FROM = 0.65, 4
+COARSE, COARSE_FROM = 0.55, 4
 HEARD = 0.5  # best share of a witness whose opposition counts
 MUCH_LESS = 0.6  # of its best
 INSIDE = 4  # an opponent whose best is shorter than this part sees what happens within a step
 # Measurements in a period of a witness that speaks for itself; with fewer it may only agree.
 RESOLVED = 3.0
 WELL = 6  # measurements in a period that no commensurate sampling imitates
+WHOLE = 0.12  # of a measurement: less than one in the cycles that are laid on each other
 SAME = 0.02  # candidates this close are one
 MULTIPLE = 0.03  # how far a multiple may be off, of the ratio
 MOST_PARTS = 6
 RIVAL = 0.9  # of the highest mean share: what is less is no second answer
 SELDOM_S = 0.065  # a source that measures more seldom can beat with a step
-SURE = 0.65
+SURE = 0.65  # share of the second of two witnesses that agree
+THIRD = 0.5  # of the third of three
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,10 @@ class Said:
 
     @property
     def agreed(self) -> bool:
-        """Return True where two witnesses give it, and both are sure where each of them can beat with a step."""
+        """Return True where two are sure of it, of whom one measures often, or where three say it."""
         shares = sorted(self.support.values())
         often = min(self.refresh_s.values()) <= SELDOM_S
-        return (often and len(shares) > 1 and shares[-2] >= SURE) or (len(shares) > 2 and shares[-3] >= HEARD)
+        return (often and len(shares) > 1 and shares[-2] >= SURE) or (len(shares) > 2 and shares[-3] >= THIRD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def choose(witnesses: Mapping[str, Witness], seconds: float) -> Said | None:
     chosen = max(close, key=lambda one: one.weight)
     for one in stands:
         if one.speaking and is_part(chosen.period_s, one.period_s):
+            if _imitated(witnesses, one, chosen.period_s):
+                return None
             chosen = one
             pool = [one, *(other for other in pool if other.period_s >= one.period_s)]
             break
@@ -140,13 +144,25 @@ def _beats(witness: Witness, period_s: float) -> bool:
     return any(witness.shares[part_s] >= least and is_part(period_s, part_s) for part_s in unresolved)
 
 
+def _imitated(witnesses: Mapping[str, Witness], part: _Standing, period_s: float) -> bool:
+    """Return True where the part's only witness measures a whole number of times in the period.
+
+    Then it sees the same few moments of each, and they look as good in any other order.
+    """
+    if len(part.support) > 1 or part.well:
+        return False
+    (name,) = part.support
+    measurements = period_s / witnesses[name].refresh_s
+    return abs(measurements - round(measurements)) < WHOLE
+
+
 def _within(witnesses: Mapping[str, Witness], chosen: _Standing) -> bool:
     """Return True where a witness that supports the period sees as much of something much shorter: steps of a cycle."""
     for name in chosen.support:
         witness = witnesses[name]
         least = max(SUPPORT, NEARLY * witness.best)
         for period_s, share in witness.shares.items():
-            if share >= least and RESOLVED * witness.refresh_s <= period_s <= chosen.period_s / INSIDE:
+            if share >= least and WELL * witness.refresh_s <= period_s <= chosen.period_s / INSIDE:
                 return True
     return False
 

@@ -146,6 +146,21 @@ def test_what_was_given_stays_through_one_empty_look() -> None:
     assert math.isnan(extend(past, None, fast_power=True).step_s)
 
 
+def test_another_step_replaces_the_known_one_at_once() -> None:
+    """Two witnesses that say something else end what was given, though they are not yet sure of the new one."""
+    past = extend(PeriodPast(), said(0.5, power=0.9, link=0.8), fast_power=True)
+    assert math.isnan(extend(past, said(0.7, power=0.5, link=0.4), fast_power=True).step_s)
+    assert extend(past, said(0.7, power=0.9, link=0.8), fast_power=True).step_s == 0.7
+
+
+def test_a_witness_that_measures_a_few_times_in_a_step_is_not_heard_alone() -> None:
+    """Four samples in a step are the same four moments of each: power alone needs six."""
+    past = PeriodPast()
+    for _ in range(3):
+        past = extend(past, said(0.08, power=0.95), fast_power=True)
+    assert math.isnan(past.step_s)
+
+
 def test_the_regime_before_is_looked_at_while_the_present_one_is_young() -> None:
     """The steps between two saves are looked at when the save has begun; old and very short regimes are not."""
     past = follow(follow(PeriodPast(), 10.0), 40.0)

@@ -57,6 +57,22 @@ def test_a_multiple_that_only_slow_sources_see_is_not_the_step() -> None:
     assert said.period_s == 0.31
 
 
+def test_a_part_that_one_witness_sees_at_the_same_few_moments_is_not_said() -> None:
+    """Power measures 19 times in each 0.38 s, so a fifth of it explains as much: neither is said of power's word."""
+    link = Witness(0.05, {0.38: 0.9, 0.19: 0.7})
+    assert chosen(power=Witness(0.02, {0.38: 0.97, 0.076: 0.97}), link=link) is None
+    said = chosen(power=Witness(0.02, {0.39: 0.97, 0.078: 0.97}), link=link)
+    assert said is not None
+    assert said.period_s == 0.078
+
+
+def test_a_multiple_that_falls_on_the_samples_explains_more() -> None:
+    """At 10 Hz 1.403 s is 14 samples and 0.4677 s is none: with 0.6 of its share the shorter one is the step."""
+    said = chosen(rings=Witness(0.1, {1.403: 0.5, 0.4677: 0.3}))
+    assert said is not None
+    assert said.period_s == 0.4677
+
+
 def test_what_nobody_resolves_is_not_said() -> None:
     """The best of the candidates has fewer than three measurements: neither it nor its double is said."""
     assert chosen(power=Witness(0.1, {0.203: 0.9, 0.406: 0.8}), rings=Witness(0.139, {0.406: 0.85})) is None
