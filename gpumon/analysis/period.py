@@ -4,6 +4,8 @@ One look (`period_choice`) is one minute of samples at most. A number is given w
 that measures often says the same again; it stays while one witness still says it, and goes when two looks in a row do
 not. What is given is a period that all that repeats fits: the optimizer step, or the micro-step where the last
 micro-step of a step looks like the others.
+
+The shares and tolerances were worked out on simulated jobs (seeds from 1,000,000 on) and on a log of eight H100.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from gpumon.analysis.common_signal import Common
 from gpumon.analysis.period_choice import SELDOM_S, WELL, Said, choose, is_part
 from gpumon.analysis.period_witness import POWER, RINGS, hear
 
-AGREE = 0.03
+AGREE = 0.03  # what a step may wander between two looks
 KEPT = 5  # looks
 AGAIN = 2  # looks before, one of which must have said the same
 EXACTLY = 0.01  # the same, of one witness: what repeats by chance does not repeat so well

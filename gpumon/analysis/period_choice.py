@@ -7,6 +7,8 @@ step repeats as well as the step, but half of it does not. Two that are no multi
 Confused with: the beat of a short step with a source that measures seldom (a witness that measures at another pace
 tells them apart, and two that both measure ten times a second do not); layers or buckets within a step (one witness
 sees them, the others see the step); saves, evaluations and lulls of a server (few cycles, less alike).
+
+The shares below were worked out on simulated jobs (seeds from 1,000,000 on) and on a log of eight H100 at 10 Hz.
 """
 
 from __future__ import annotations
@@ -139,6 +141,8 @@ def _nearly_best(witness: Witness, period_s: float) -> float:
 
 def _beats(witness: Witness, period_s: float) -> bool:
     """Return True where a part of the period that the witness does not resolve explains nearly as much of it."""
+    if period_s >= WELL * witness.refresh_s:
+        return False
     least = MUCH_LESS * witness.shares[period_s]
     unresolved = (part_s for part_s in witness.shares if part_s < RESOLVED * witness.refresh_s)
     return any(witness.shares[part_s] >= least and is_part(period_s, part_s) for part_s in unresolved)

@@ -21,9 +21,10 @@ WORTH_PARTS = 0.3  # least share a candidate explains somewhere: parts of what n
 SAME = 0.006  # two candidates closer than this are one
 FEWEST_MEASUREMENTS = 2.0  # in a period: with fewer there is nothing to tell it by
 FEWEST_CYCLES = 3.5  # in the signal
-# A short period repeats often enough in half a minute; a long one needs no sample of every 20 ms.
-SHORT_S = 0.6
-SHORT_WINDOW_S = 30.0
+# A short period repeats often enough in half a minute, and heat changes it within a whole one; a long one needs no
+# sample of every 20 ms.
+SHORT_S, MIDDLE_S = 0.6, 6.0
+SHORT_WINDOW_S, MIDDLE_WINDOW_S = 30.0, 40.0
 FINE_S = 0.03
 
 
@@ -51,7 +52,8 @@ class _Kind:
 
     signal: Common
     short: Common  # for short periods
-    long: Common  # for long ones
+    middle: Common
+    long: Common
 
     def sees(self, period_s: float) -> bool:
         """Return True for a period that the signal has enough measurements and cycles of."""
@@ -60,12 +62,14 @@ class _Kind:
 
     def share(self, period_s: float) -> float:
         """Return the share of the signal that a period explains."""
-        return explained(self.short if period_s < SHORT_S else self.long, period_s)
+        if period_s < SHORT_S:
+            return explained(self.short, period_s)
+        return explained(self.middle if period_s < MIDDLE_S else self.long, period_s)
 
 
 def _kind(signal: Common) -> _Kind:
-    fine = signal.even and signal.pace_s < FINE_S
-    return _Kind(signal, newest(signal, SHORT_WINDOW_S), halved(signal) if fine else signal)
+    long = halved(signal) if signal.even and signal.pace_s < FINE_S else signal
+    return _Kind(signal, newest(signal, SHORT_WINDOW_S), newest(long, MIDDLE_WINDOW_S), long)
 
 
 def hear(signals: Mapping[str, Common]) -> dict[str, Witness]:

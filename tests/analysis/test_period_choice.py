@@ -66,6 +66,14 @@ def test_a_part_that_one_witness_sees_at_the_same_few_moments_is_not_said() -> N
     assert said.period_s == 0.078
 
 
+def test_pieces_of_a_well_measured_step_do_not_silence_it() -> None:
+    """Power measures twelve times in 0.25 s and sees sixths too: it speaks for the step, slow sources do not for two."""
+    power = Witness(0.02, {0.25: 0.96, 0.5: 0.84, 0.0417: 0.66})
+    said = chosen(power=power, link=Witness(0.125, {0.25: 0.96, 0.5: 0.97}), rings=Witness(0.139, {0.5: 0.92}))
+    assert said is not None
+    assert said.period_s == 0.25
+
+
 def test_a_multiple_that_falls_on_the_samples_explains_more() -> None:
     """At 10 Hz 1.403 s is 14 samples and 0.4677 s is none: with 0.6 of its share the shorter one is the step."""
     said = chosen(rings=Witness(0.1, {1.403: 0.5, 0.4677: 0.3}))
