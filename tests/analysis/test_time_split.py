@@ -122,13 +122,13 @@ def test_confidence_near_a_half_is_a_guess() -> None:
 
 
 def test_a_verdict_that_judgements_contradict_loses_confidence() -> None:
-    """What stands may stay for its minute, but what speaks for its rival speaks against it."""
+    """What stands may stay for its minute, but what speaks for its rival makes it a guess."""
     standing = Standing(JobClass.COMPUTE, "", 0.95, since_s=0.0, changed_s=100.0, judged_s=100.0)
     rival = Judgement(JobClass.HOST, "input", 0.9)
     for now_s in (104.0, 108.0, 112.0, 116.0):
         standing = settle(standing, rival, regime_s=0.0, now_s=now_s)
     assert standing.job_class is JobClass.COMPUTE
-    assert standing.confidence < 0.5
+    assert standing.confidence < 0.6
 
 
 def test_a_hang_is_surer_the_longer_it_lasts() -> None:
@@ -138,3 +138,16 @@ def test_a_hang_is_surer_the_longer_it_lasts() -> None:
     hung = [verdict.confidence for verdict in verdicts if verdict.job_class is JobClass.HUNG]
     assert hung[0] < 0.85
     assert hung[-1] > 0.92
+
+
+def test_a_job_that_goes_to_and_fro_is_as_sure_as_its_cycle() -> None:
+    """Fifteen seconds of steps and fifteen of saving: each is named while it lasts, and neither for sure."""
+    steps, saving = Judgement(JobClass.COMPUTE, "", 0.97), Judgement(JobClass.HOST, "checkpoint", 0.97)
+    standing, regime_s, confident = Standing(), 0.0, []
+    for now_s in range(3, 124, 3):
+        regime_s = float(now_s // 15 * 15)
+        judgement = steps if now_s // 15 % 2 == 0 else saving
+        standing = settle(standing, judgement, regime_s, float(now_s))
+        confident.append((standing.job_class, standing.confidence))
+    assert {job_class for job_class, _ in confident[10:]} == {JobClass.COMPUTE, JobClass.HOST}
+    assert max(confidence for _, confidence in confident[25:]) < 0.8
