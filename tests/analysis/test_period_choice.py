@@ -67,7 +67,7 @@ def test_a_part_that_one_witness_sees_at_the_same_few_moments_is_not_said() -> N
 
 
 def test_pieces_of_a_well_measured_step_do_not_silence_it() -> None:
-    """Power measures twelve times in 0.25 s and sees sixths too: it speaks for the step, slow sources do not for two."""
+    """Power measures 0.25 s twelve times and sees sixths too: it speaks for the step, not slow sources for two."""
     power = Witness(0.02, {0.25: 0.96, 0.5: 0.84, 0.0417: 0.66})
     said = chosen(power=power, link=Witness(0.125, {0.25: 0.96, 0.5: 0.97}), rings=Witness(0.139, {0.5: 0.92}))
     assert said is not None
