@@ -152,7 +152,7 @@ def power_ranges(
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
     seen_computing = apart and high >= computing[0]
     if seen_computing and not held:
-        level = _level(max(humps.top, high), high, high - low, 1.0)
+        level = _level(max(humps.top, high), high, high - low, humps.separation)
         computing = (level[0], max(level[0], min(level[1], 1.05 * max(top, high))))
     elif held:
         computing = _around(high, LEARNED_SPREAD)

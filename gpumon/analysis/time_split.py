@@ -32,6 +32,8 @@ GROUP_ROWS = tuple(
     for states in (("compute", "overlap"), ("communication", "peer_wait"), ("memory",), ("host_wait",))
 )
 LIGHT = 0.05  # of the time: work that draws little changes what memory activity says
+FLAT = 1.15  # 90th over 50th percentile of the slots that are busy
+LEVEL_KNOWN = 0.7  # of the share of time that the level says
 BUSY_DOUBT = 1.08  # of the share of time the link is busy
 USUAL_OPTIMIZER = 0.12  # of the time, in kernels bound by memory
 USUAL_LIGHT = 0.12  # of the time, in kernels that draw no more than waiting does
@@ -97,6 +99,9 @@ def _busy(card: CardEvidence, layout: _Layout) -> tuple[Floats, bool]:
         elif link.lesser < BOTH_WAYS:
             # Collectives move as much each way. The rest is copied by an engine from or to the host, beside kernels.
             low, high = low * link.lesser + 1e-4, high * link.lesser + 1e-4
+        if layout.large_messages and not link.humped and link.flat_top <= FLAT:
+            # Buckets that fill slot after slot to one level move at that rate.
+            low = max(low, LEVEL_KNOWN * high)
         # Where phases are shorter than slots the rate of a collective is known to a factor only.
         busy = np.maximum(busy, draw_factor((low, high), PLATEAU))
     return busy, known
@@ -269,8 +274,7 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     cards = list(evidence.working)
     if not cards:
         return None
-    # Who was found to wait can wait, whatever layout and links leave open.
-    can_wait = np.ones(POINTS) if waiting.culprits or waiting.in_rotation else _can_wait(cards, shape)
+    can_wait = _can_wait(cards, shape)
     totals = np.zeros((len(TIME_STATES), POINTS))
     doubt = np.zeros(POINTS)
     signals: set[str] = set()
