@@ -187,28 +187,27 @@ def _of_card(
         "communication": exposed + latency,
         "overlap": overlap,
         "memory": memory,
-        **_gaps(card, gap - idle, waiting, layout),
+        **_gaps(gap - idle, waiting),
         "idle": np.full(POINTS, idle),
     }
     shares["peer_wait"] = shares["peer_wait"] + peer
     if layout.through_host:
         # Gradients go down to the host, are added up there and come up again: nothing else happens meanwhile.
-        shares["communication"], shares["host_wait"] = exposed + latency + gap - idle, np.zeros(POINTS)
+        shares["communication"] = exposed + latency + gap - idle
+        shares["host_wait"], shares["peer_wait"] = np.zeros(POINTS), peer
     doubt = done.misfit + (1.0 - layout.serving) * memory / USUAL_OPTIMIZER
     if layout.large_messages:
         doubt = doubt + light / USUAL_LIGHT
     return shares, signals, doubt
 
 
-def _gaps(card: CardEvidence, gap: float, waiting: Waiting, layout: _Layout) -> dict[str, Floats]:
-    """Return who is waited for while the card has no kernel: its host, or a peer."""
-    follows = 0.0
-    if waiting.in_turn:
-        follows = 1.0
-    elif waiting.culprits and card.uuid not in waiting.culprits and not layout.through_host:
-        # While a peer is held by its host the card's own gaps are also waits for it.
-        follows = waiting.gap_follows
-    return {"host_wait": np.full(POINTS, gap * (1.0 - follows)), "peer_wait": np.full(POINTS, gap * follows)}
+def _gaps(gap: float, waiting: Waiting) -> dict[str, Floats]:
+    """Return who is waited for while the card has no kernel: a peer whose turn it is, else the card's own host.
+
+    Who waits for a late peer does so inside the collective's kernel.
+    """
+    of_peer = gap if waiting.in_turn else 0.0
+    return {"host_wait": np.full(POINTS, gap - of_peer), "peer_wait": np.full(POINTS, of_peer)}
 
 
 def _shows_waiting(card: CardEvidence) -> bool:

@@ -49,7 +49,6 @@ class Waiting:
     by_host: bool = False  # their host holds them
     by_link: bool = False  # their link sets the pace; else they are slower themselves
     cost_ratio: float = 0.0  # share of the job's time
-    gap_follows: float = 0.0  # share of the others' gaps that is also waiting for the culprit
     in_rotation: bool = False  # every card is late now and then because its host is
     in_turn: bool = False  # the cards work one after the other: what one waits for is another
     work: dict[str, float] = field(default_factory=dict)  # uuid -> share of time that looks like work
@@ -210,7 +209,7 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
     waits = _median([_quiet_wait(card, work[card.uuid]) for card in shown]) if shown else math.nan
     if waits < WAITED * cost or (not shown and not gaps.host_works(host, len(job.processes))):
         return None
-    return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, gap_follows=1.0, work=dict(work))
+    return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, work=dict(work))
 
 
 def _quiet_wait(card: CardEvidence, work: float) -> float:
@@ -259,4 +258,4 @@ def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting 
     if 2 * len(culprits) > len(late):
         return None
     cost = min(late[worst] - usual, _median(waits))
-    return Waiting(culprits, by_host=True, cost_ratio=cost, gap_follows=1.0, work=work)
+    return Waiting(culprits, by_host=True, cost_ratio=cost, work=work)
