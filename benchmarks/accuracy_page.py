@@ -24,7 +24,8 @@ SIGNAL_NAMES = {
 }
 HEAD = """# How often the verdict is right
 
-Written by `{command}`; {instances} random instances (seeds {first} to {last}), {sets} signal sets. Do not edit.
+Written by `{command}`; do not edit. {instances} random
+instances (seeds {first} to {last}), {sets} signal sets. The report proper has 2,000: about an hour of two cores.
 
 ## What these figures are, and what they are not
 
@@ -42,8 +43,9 @@ its 20 ms windows fall, the lag of its power sensor, uplinks of real boards, the
 
 *Clear*: the winning share of the true split leads by {clear:.2f} or more. *Twin*: by {twin:.2f} or less. *Near*: drawn
 from the parameter range of what the job is most easily confused with. *Cold*: gpumon has never seen the node. *Warm*:
-it remembers the power levels and link rates of the cards, nothing of the job. Intervals are 95 % (Wilson's; macro-F1:
-resampled jobs). Seeds of this page are never used for tuning.
+it remembers the power levels and link rates that an earlier run of the same job has shown, nothing of the job itself;
+after a minute the job has mostly shown them again, so that the two columns differ little. Intervals are 95 % (Wilson's;
+macro-F1: resampled jobs). Seeds of this page are never used for tuning.
 """
 TRACES = """## Recorded telemetry, a smoke test
 

@@ -327,10 +327,17 @@ def signal_table(sets: Sequence[tuple[str, Sequence[Outcome]]]) -> Table:
 def straggler_table(outcomes: Sequence[Outcome]) -> Table:
     """Return, by cause and cost, how often the card that the others wait for was named, and rightly explained."""
     rows = []
-    for cause in sorted({o.true_cause for o in outcomes} - {""}):
+    for cause in sorted({o.true_cause for o in outcomes}):
         for low, high in ((0.08, 0.15), (0.15, 0.30), (0.30, 1.0)):
-            own = [o for o in outcomes if o.true_cause == cause and low <= o.true_cost < high]
+            own = [o for o in outcomes if o.true_cause == cause and low < o.true_cost <= high]
             if own:
                 named = Share.of(o.true_culprit in o.said_culprits for o in own)
-                rows.append((cause, f"{low:.2f} to {high:.2f}", str(named), str(straggler_caused(own))))
+                rows.append(
+                    (
+                        cause or "delays transfers only",
+                        f"{low:.2f} to {high:.2f}",
+                        str(named),
+                        str(straggler_caused(own)),
+                    )
+                )
     return Table("Stragglers", ("cause", "share of the job's time", "named", "cause right"), tuple(rows))
