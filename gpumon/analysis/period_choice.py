@@ -23,7 +23,7 @@ SUPPORT = 0.3  # least share explained; of white noise with 500 points no candid
 SUPPORT_FEW = 0.75  # where the window holds few cycles: lulls of a server explain up to 0.7, steps 0.8 and more
 FEW_CYCLES = 12
 NEARLY = 0.85  # of a witness's best
-# The same, of few measurements in a period: a multiple that falls on all of them explains more (H100 log at 10 Hz).
+# The same, where it measures seldom and a few times in a period: a multiple that falls on all samples explains more.
 COARSE, COARSE_FROM = 0.55, 4
 HEARD = 0.5  # best share of a witness whose opposition counts
 MUCH_LESS = 0.6  # of its best
@@ -135,8 +135,8 @@ def _standing(witnesses: Mapping[str, Witness], period_s: float, seconds: float)
 
 def _nearly_best(witness: Witness, period_s: float) -> float:
     """Return the share that a period must explain to be as good to a witness as its best."""
-    measurements = period_s / witness.refresh_s
-    return witness.best * (COARSE if COARSE_FROM <= measurements < WELL else NEARLY)
+    few = COARSE_FROM <= period_s / witness.refresh_s < WELL
+    return witness.best * (COARSE if few and witness.refresh_s > SELDOM_S else NEARLY)
 
 
 def _beats(witness: Witness, period_s: float) -> bool:

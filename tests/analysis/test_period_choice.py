@@ -81,6 +81,13 @@ def test_a_multiple_that_falls_on_the_samples_explains_more() -> None:
     assert said.period_s == 0.4677
 
 
+def test_equal_pieces_of_a_step_are_no_step_to_fast_power() -> None:
+    """Four micro-steps and an exchange of the same length: power sees fifths less well than the step, and it is that."""
+    said = chosen(power=Witness(0.02, {0.58: 0.75, 0.116: 0.58}), rings=Witness(0.139, {0.58: 0.84}))
+    assert said is not None
+    assert said.period_s == 0.58
+
+
 def test_what_nobody_resolves_is_not_said() -> None:
     """The best of the candidates has fewer than three measurements: neither it nor its double is said."""
     assert chosen(power=Witness(0.1, {0.203: 0.9, 0.406: 0.8}), rings=Witness(0.139, {0.406: 0.85})) is None
