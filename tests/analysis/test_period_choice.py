@@ -82,7 +82,7 @@ def test_a_multiple_that_falls_on_the_samples_explains_more() -> None:
 
 
 def test_equal_pieces_of_a_step_are_no_step_to_fast_power() -> None:
-    """Four micro-steps and an exchange of the same length: power sees fifths less well than the step, and it is that."""
+    """Four micro-steps and an exchange of the same length: power sees fifths less than the step, so it is that."""
     said = chosen(power=Witness(0.02, {0.58: 0.75, 0.116: 0.58}), rings=Witness(0.139, {0.58: 0.84}))
     assert said is not None
     assert said.period_s == 0.58
