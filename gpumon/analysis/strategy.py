@@ -55,6 +55,7 @@ RESIDENT = 0.05  # time without a kernel, at most, of stages that wait in kernel
 BOUNDARY_BYTES_PER_SECOND = 600e6
 END_HALF = (0.3, 0.72)  # the first and the last stage have one neighbour, the others two
 MIDDLE_EVEN = 0.7
+ALONE_BYTES_PER_SECOND = 64e6  # of a card, for its input; 0.2 % of PCIe generation 4
 FEEDING = 3.0  # times the others' traffic through the card that hands out and collects
 # Collectives fill both directions in the same instant; windows that see one direction at a time blur that where bursts
 # are as short as their distance.
@@ -222,7 +223,8 @@ def _alone(shape: Shape) -> Told | None:
     """No traffic to speak of: each card has its own work, if it works at all."""
     if not shape.quiet:
         return None
-    if not shape.computes or shape.power_swing >= SWINGS:
+    # A five-hundredth of NVLink is what the tokens of a server take.
+    if shape.total > ALONE_BYTES_PER_SECOND or not shape.computes or shape.power_swing >= SWINGS:
         return Told()
     return Told("independent", f"{len(shape.busy)} cards work and their links carry next to nothing")
 
@@ -341,7 +343,7 @@ def _by_volume(shape: Shape, step_s: float, said: str, volume: tuple[float, floa
     unbroken = pause <= NO_PAUSE and not rough and step_s >= 5 * shape.slot_s
     level = shape.humped < 0.5 and short and unbroken
     # Replicas that compute so much that they hardly wait exchange nothing in their forward pass.
-    if unbroken and ((level and not waits) or (of_shared > 1.0 and (waits or of_sharded >= 0.5))):
+    if unbroken and ((level and not waits) or (of_shared > 1.0 and of_sharded >= 0.5)):
         return Told("fsdp", f"{said}, without a pause: more than gradients, all along")
     if of_replicas <= 2.0:  # gradients of 4 bytes, or of replicas that share their state
         return Told()

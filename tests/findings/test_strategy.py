@@ -55,7 +55,7 @@ def _told(shape: Shape, processes: int = 8, *, step_s: float = 0.5, loopback: fl
     [
         (REPLICAS, "ddp"),
         (replace(REPLICAS, memory=(8 * GB,) * 8), "zero1"),
-        (replace(REPLICAS, memory=(3 * GB,) * 8, quiet_run_s=0.0, humped=0.0), "fsdp"),
+        (replace(REPLICAS, memory=(2.7 * GB,) * 8, quiet_run_s=0.0, humped=0.0), "fsdp"),
         (STEADY, "tp"),
         (SERVER, "tp"),
         (STAGES, "pp"),
@@ -95,7 +95,7 @@ def test_replicas_that_share_their_state_are_not_shards() -> None:
     """All along and much, but no more than ZeRO-2 may send for the memory it holds: not told."""
     all_along = replace(REPLICAS, quiet_run_s=0.0, humped=0.0)
     assert _told(replace(all_along, memory=(4.2 * GB,) * 8)) == ""
-    assert _told(replace(all_along, memory=(3.2 * GB,) * 8)) == "fsdp"
+    assert _told(replace(all_along, memory=(2.7 * GB,) * 8)) == "fsdp"
 
 
 def test_little_volume_in_bursts_is_no_gradients() -> None:
@@ -153,6 +153,11 @@ def test_what_two_strategies_would_look_like_is_not_told() -> None:
     assert _told(replace(REPLICAS, memory=(14 * GB,) * 8)) == ""
     assert _told(replace(REPLICAS, known=False)) == ""
     assert _told(REPLICAS, step_s=math.nan) == ""
+
+
+def test_tokens_over_nvlink_are_not_independence() -> None:
+    """Half a gigabyte a second is a five-hundredth of NVLink, and more than jobs of one card each move."""
+    assert _told(replace(QUIET, rate=(0.5 * GB,) * 8)) == ""
 
 
 def test_a_hanging_job_is_not_independent() -> None:
