@@ -3,8 +3,8 @@
 Nothing that is only known as an interval is turned into a point. Each unknown (the power of a waiting card, of a
 working one, the rate of a full collective, how far work and transfer overlap, from where on memory is the limit) is
 drawn from its interval at the same 64 fixed points of a low-discrepancy sequence, and the split is worked out for each
-point. The mean over the points is the split, their spread its uncertainty, and the share of points in which a class
-leads is the raw confidence. No randomness: the same window gives the same answer.
+point. The mean over the points is the split, and their spread its uncertainty; points at which the witnesses fit each
+other badly, or that would be unusual, count less. No randomness: the same window gives the same answer.
 """
 
 from __future__ import annotations

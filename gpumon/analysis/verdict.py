@@ -22,15 +22,15 @@ CLASS_OF_GROUP = {
     "host": JobClass.HOST,
 }
 WAITING_DETAILS = frozenset({"straggler", "pipeline_bubble"})
-# A job whose first two shares are this close is a twin: either name would be a guess. A class is named where the lead
-# is wider than that by 0.04 and by this many standard errors. LEAD_ERROR: what the model of levels and means leaves
-# unsaid, as a share of the window.
+# A job whose first two shares are this close is a twin: either name would be a guess. A class is named where its lead
+# is at least LEAST_LEAD, and wider than a twin's by LEAST_SIGMAS standard errors. LEAD_ERROR: what the model of levels
+# and means leaves unsaid, as a share of the window.
 TWIN_LEAD = 0.05
 LEAST_LEAD = 0.105
 LEAST_SIGMAS = 0.4
 LEAD_ERROR = 0.06
 LEAST_CONFIDENCE = 0.6
-# A lead of this size halves the doubt 1.44 times. On seeds 1,000,000 to 1,000,299 of benchmarks/accuracy.py leads of
+# A lead of this size leaves 0.37 of the doubt of a coin. On seeds 1,000,000 to 1,000,299 of benchmarks/accuracy.py leads of
 # 0.12 to 0.15 were right in 8 of 10, of 0.3 and more in 95 of 100; a normal distribution would say 0.99 and 1.
 LEAD_SCALE = 0.09
 OPEN = 0.1  # standard error of the lead
