@@ -273,7 +273,8 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     cards = list(evidence.working)
     if not cards:
         return None
-    can_wait = _can_wait(cards, shape)
+    # Who was found to wait can wait, whatever layout and links leave open.
+    can_wait = np.ones(POINTS) if waiting.culprits or waiting.in_rotation else _can_wait(cards, shape)
     totals = np.zeros((len(TIME_STATES), POINTS))
     doubt = np.zeros(POINTS)
     signals: set[str] = set()
