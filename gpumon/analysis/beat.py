@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpumon.analysis.humps import two_levels
+from gpumon.analysis.humps import median, two_levels
 from gpumon.analysis.windows import RX, T0, T1, TX
 from gpumon.model.samples import Floats
 
@@ -65,7 +65,7 @@ def of_slots(cards: Sequence[Floats]) -> float:
         place = ((middles - begin) / PACE_S).astype(np.intp)
         inside = (place >= 0) & (place < points)
         total += np.bincount(place[inside], weights=rates[inside] / mean - 1.0, minlength=points)
-    length = max(float(np.median(slots[T1] - slots[T0])) for slots in cards)
+    length = max(median(slots[T1] - slots[T0]) for slots in cards)
     return _period(_without_slow_part(total), max(SHORTEST_S, SHORTEST_SLOTS * length))
 
 
@@ -76,7 +76,7 @@ def _rates(slots: Floats) -> tuple[Floats, Floats]:
 
 
 def _touch(slots: Floats) -> bool:
-    return float(np.median(slots[T1] - slots[T0])) >= TOUCH * float(np.median(np.diff(slots[T1])))
+    return median(slots[T1] - slots[T0]) >= TOUCH * median(np.diff(slots[T1]))
 
 
 def _clear(rates: Floats) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpumon.analysis.humps import median
 from gpumon.model.samples import Floats
 
 GRID_S = 0.02  # no ring is faster
@@ -86,7 +87,7 @@ def _spacing_s(t: Floats) -> float:
     then, and neighbours blur.
     """
     marks = t[::SPACINGS]
-    return float(np.median(marks[1:] - marks[:-1])) / SPACINGS
+    return median(marks[1:] - marks[:-1]) / SPACINGS
 
 
 def pooled(cards: Sequence[tuple[Floats, Floats]], length_s: float) -> Common | None:

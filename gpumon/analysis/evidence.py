@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.analysis import directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
-from gpumon.analysis.humps import Humps, two_levels
+from gpumon.analysis.humps import Humps, median, two_levels
 from gpumon.analysis.links import look
 from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.windows import RX, TX, CardWindows
@@ -203,7 +203,7 @@ def _typical(rates: Floats, top: float) -> float:
     """Return the rate of usual slots: the middle one where it is far below the top, which a neighbour then leaves to it
     now and then only."""
     busy = rates[rates > QUIET_LEVEL / 2 * top]
-    middle = float(np.median(busy)) if busy.size else top
+    middle = median(busy) if busy.size else top
     return middle if middle <= SHARED * top else top
 
 

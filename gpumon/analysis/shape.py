@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpumon.analysis.evidence import CardEvidence, LinkEvidence
+from gpumon.analysis.humps import median
 from gpumon.analysis.windows import RX, T0, T1, TX
 from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
@@ -150,14 +151,14 @@ def _rhythm(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> _Rhyt
     present = np.sort(rates[~np.isnan(rates)])
     middle, top = (float(present[int(q * present.size)]) if present.size else math.nan for q in (0.5, 0.9))
     seen = _Rhythm(
-        slot_s=float(np.median(np.diff(window[T1]))),
-        window_s=float(np.median(window[T1] - window[T0])),
+        slot_s=median(np.diff(window[T1])),
+        window_s=median(window[T1] - window[T0]),
         unevenness=top / middle if middle > 0.0 else math.nan,
     )
     loud = np.flatnonzero(rates > QUIET_SLOT * max(link.plateau for link in links))
     if loud.size < FEWEST_SLOTS // 3:
         return seen
-    unseen = float(np.median(window[T0][1:] - window[T1][:-1]))
+    unseen = median(window[T0][1:] - window[T1][:-1])
     runs = np.where(np.diff(loud) > 1, window[T0][loud[1:]] - window[T1][loud[:-1]] - max(0.0, unseen), 0.0)
     longest = np.sort(runs)[-max(1, runs.size // 10) :]
     return replace(seen, quiet_run_s=max(0.0, float(longest.mean())))
