@@ -19,7 +19,7 @@ LEAST_SPREAD = 0.03  # standard deviation of a class's confidences
 ENOUGH = 8  # verdicts of a class to speak of a spread
 MARGIN = 0.02  # what macro-F1 and means may lose before it counts
 
-# A little below what was reached on the first 200 instances (docs/accuracy.md).
+# A little below what was reached on the first 300 instances (docs/accuracy.md).
 AT_LEAST: dict[str, tuple[float, Callable[[Sequence[Outcome]], Share]]] = {
     "right on clear ones": (0.95, lambda all_: Share.of(o.right for o in all_ if o.clear)),
     "detail right": (0.95, scores.detail_right),
