@@ -30,8 +30,8 @@ LEAST_LEAD = 0.105
 LEAST_SIGMAS = 0.4
 LEAD_ERROR = 0.06
 LEAST_CONFIDENCE = 0.6
-# A lead of this size leaves 0.37 of a coin's doubt. On seeds 1,000,000 to 1,000,299 of benchmarks/accuracy.py leads
-# of 0.12 to 0.15 were right in 8 of 10, of 0.3 and more in 95 of 100; a normal distribution would say 0.99 and 1.
+# A lead of this size leaves 0.37 of a coin's doubt. Worked out on seeds from 1,000,000 on, where a normal distribution
+# is far too sure; the calibration error of `python -m benchmarks.accuracy --first 1000000` is what comes of it.
 LEAD_SCALE = 0.09
 OPEN = 0.1  # standard error of the lead
 MATMULS_DRAW = 0.8  # of the limit: a copy kernel draws 404 of 600 W, decode 137 to 300 of 700 W
