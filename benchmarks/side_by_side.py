@@ -1,19 +1,23 @@
 """gpumon beside nvitop-exporter: the same stand-in driver, the same 8 cards and processes, at the same time.
 
-    python -m benchmarks.side_by_side [--seconds 60] [--windows] [--out FILE]
+    python -m benchmarks.side_by_side [--seconds 60] [--windows] [--instant]
 
 Both run their defaults over the C stand-in library under the real bindings, are scraped every 15 s as Prometheus
 would, and are measured over the same minute, so noise of the machine falls on both. Each call of the stand-in takes
 the time that was published for it (facts of NVML users: gridwatch, MangoHud #2104; docs/hardware.md); driver time is
 calls a second times that. CPU is that of the process less what the stand-in library itself computed (its report counts
 it); memory is the process's less the recording that the stand-in plays. Builds its own virtual environments with
-compiled bytecode. `--windows` takes the byte counters away, so that traffic must be seen in 20 ms windows.
+compiled bytecode. `--windows` takes the byte counters away, so that traffic must be seen in 20 ms windows; `--instant`
+lets every call answer at once. A sleep in the stand-in overshoots by about 0.06 ms, which the sampler's budget counts:
+the observed share of the traffic is printed, because keeping a budget by looking less is easy.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -45,6 +49,7 @@ PUBLISHED_MS: Mapping[str, float] = {
     "GetPowerUsage": 3.3,
 }
 CHEAP_MS = 0.0025
+OBSERVED = re.compile(r"^gpumon_pcie_observed_ratio\{[^}]*\} (\S+)$", re.MULTILINE)
 SLEEPING = ("GetPcieThroughput", "EventSetWait")  # asleep, not holding the driver
 
 
@@ -59,23 +64,27 @@ class Cost:
     series: int
     scrape_p50_s: float
     scrape_max_s: float
+    observed_ratio: float  # of each direction, mean over the cards; NaN for an exporter that does not say
 
 
 class Exporter:
     """A started exporter with a stand-in library of its own."""
 
-    def __init__(self, command: list[str], port: int, folder: Path, library: Path, timeline: Path) -> None:
+    def __init__(
+        self, command: list[str], port: int, folder: Path, library: Path, timeline: Path, *, instant: bool
+    ) -> None:
         folder.mkdir()
         self.name = Path(command[0]).name
         self.url = f"http://127.0.0.1:{port}/metrics"
         self.control = ControlFile(folder, library)
-        delays = [f"set * {name} ~{milliseconds:g}~=" for name, milliseconds in PUBLISHED_MS.items()]
+        delays = [f"set * {name} ~{milliseconds:g}~=" for name, milliseconds in PUBLISHED_MS.items() if not instant]
         self.control.apply(f"timeline {timeline}", f"epoch {time.monotonic():.9f}", *delays)
         self._timeline = timeline
         environ = {**os.environ, **self.control.environment, "GPUMON_CONTROL": str(folder / "control")}
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.latencies: list[float] = []
+        self.observed_ratio = math.nan
 
     def cpu_s(self) -> float:
         """Return user and system CPU of the process so far."""
@@ -99,6 +108,8 @@ class Exporter:
         with urllib.request.urlopen(self.url, timeout=10) as answer:
             text = answer.read().decode()
         self.latencies.append(time.perf_counter() - start_s)
+        observed = [float(value) for value in OBSERVED.findall(text)]
+        self.observed_ratio = statistics.mean(observed) if observed else math.nan
         return sum(not line.startswith("#") for line in text.splitlines())
 
 
@@ -141,6 +152,7 @@ def measure(exporters: list[Exporter], seconds: float) -> list[Cost]:
                 count,
                 statistics.median(exporter.latencies),
                 max(exporter.latencies),
+                exporter.observed_ratio,
             )
         )
     return costs
@@ -173,6 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--windows", action="store_true", help="no byte counters")
+    parser.add_argument("--instant", action="store_true", help="every call answers at once")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -185,8 +198,8 @@ def main() -> None:
         run_gpumon = [str(ours / "gpumon"), "run", "--listen", "127.0.0.1:19836"]
         run_nvitop = [str(theirs / "nvitop-exporter"), "--port", "19837"]
         started = [
-            Exporter(run_gpumon, 19836, folder / "a", library, timeline),
-            Exporter(run_nvitop, 19837, folder / "b", library, timeline),
+            Exporter(run_gpumon, 19836, folder / "a", library, timeline, instant=options.instant),
+            Exporter(run_nvitop, 19837, folder / "b", library, timeline, instant=options.instant),
         ]
         try:
             costs = measure(started, options.seconds)
@@ -195,11 +208,15 @@ def main() -> None:
                 child.terminate()
                 child.wait()
     print(f"8 cards, {'windows only' if options.windows else 'byte counters'}, {options.seconds:g} s side by side")
-    print(f"{'':16} {'CPU net':>9} {'driver':>8} {'memory':>9} {'series':>7} {'scrape p50':>11} {'longest':>9}")
+    print(
+        f"{'':16} {'CPU net':>9} {'driver':>8} {'memory':>9} {'series':>7} {'scrape p50':>11} {'longest':>9} "
+        f"{'observed':>9}"
+    )
     for cost in costs:
         print(
             f"{cost.name:16} {cost.cpu_ratio:8.2%} {cost.driver_ratio:8.2%} {cost.memory_bytes / 2**20:5.1f} MiB "
-            f"{cost.series:7} {cost.scrape_p50_s * 1e3:8.1f} ms {cost.scrape_max_s * 1e3:6.1f} ms"
+            f"{cost.series:7} {cost.scrape_p50_s * 1e3:8.1f} ms {cost.scrape_max_s * 1e3:6.1f} ms "
+            f"{cost.observed_ratio:9.2f}"
         )
     print(f"gpumon / nvitop-exporter, CPU net: {costs[0].cpu_ratio / costs[1].cpu_ratio:.2f}")
 
