@@ -46,6 +46,10 @@ from the parameter range of what the job is most easily confused with. *Cold*: g
 it remembers the power levels and link rates that an earlier run of the same job has shown, nothing of the job itself;
 after a minute the job has mostly shown them again, so that the two columns differ little. Intervals are 95 % (Wilson's;
 macro-F1: resampled jobs). Seeds of this page are never used for tuning.
+
+What a slow card *costs* is how much shorter a step of the same job is with that card like its neighbour. It counts as
+named, rightly or wrongly, where it was named at any time in the last 40 s. A board that is slower at equal clocks shows
+nothing of why: there `unknown` is the right cause.
 """
 TRACES = """## Recorded telemetry, a smoke test
 

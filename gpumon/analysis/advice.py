@@ -61,9 +61,8 @@ ADVICE: dict[tuple[JobClass, str], tuple[str, str]] = {
         "显卡在等主机。请看没有算子运行时 CPU 和磁盘在做什么。",
     ),
     (JobClass.HOST, "input"): (
-        "The cards wait for data. Use more loader processes (4 to 8 a card), keep them alive between "
-        "epochs, and put the"
-        " data on a local disk.",
+        "The cards wait for data. Use more loader processes (4 to 8 a card), keep them alive between epochs, and put"
+        " the data on a local disk.",
         "显卡在等数据。请增加数据加载进程（每卡 4 到 8 个）并让其常驻，把数据放到本地磁盘。",
     ),
     (JobClass.HOST, "checkpoint"): (
@@ -77,9 +76,8 @@ ADVICE: dict[tuple[JobClass, str], tuple[str, str]] = {
         "权重或优化器状态放在内存里，每一步都要搬运。如果显存放得下，请关闭卸载；8 位优化器或 LoRA 更容易放下。",
     ),
     (JobClass.HOST, "launch"): (
-        "The kernels are so small that starting them takes longer than running them. Use a larger "
-        "batch, CUDA graphs, or"
-        " torch.compile.",
+        "The kernels are so small that starting them takes longer than running them. Use a larger batch, CUDA graphs,"
+        " or torch.compile.",
         "算子太小，启动它们比运行它们还慢。请增大批次，或使用 CUDA Graphs、torch.compile。",
     ),
     (JobClass.THROTTLED, ""): (
@@ -87,13 +85,13 @@ ADVICE: dict[tuple[JobClass, str], tuple[str, str]] = {
         "显卡被机器限速了，请联系机器的提供方。",
     ),
     (JobClass.THROTTLED, "power"): (
-        "Somebody set the cards' power limit well below their default, and it holds the job. Ask for "
-        "the default limit.",
+        "Somebody set the cards' power limit well below their default, and it holds the job. Ask for the"
+        " default limit.",
         "有人把显卡的功率上限调低了很多，并且它正在限制任务。请要求恢复默认上限。",
     ),
     (JobClass.THROTTLED, "thermal"): (
-        "The cards are too hot and slow themselves down. The machine needs more air, or a lower "
-        "power limit on purpose.",
+        "The cards are too hot and slow themselves down. The machine needs more air, or a lower power"
+        " limit on purpose.",
         "显卡过热，自动降频。机器需要更好的散热，或者有意调低功率上限。",
     ),
     (JobClass.THROTTLED, "brake"): (

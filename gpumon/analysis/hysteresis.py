@@ -131,8 +131,7 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
 def _doubted(standing: Standing, judgement: Judgement, now_s: float) -> float:
     """Return the confidence of a verdict that stands while the newest judgement is another.
 
-    In time it is a guess: of verdicts that the newest seconds contradicted two in three were right over the last 40 s
-    (seeds 1,000,000 to 1,000,299 of benchmarks/accuracy.py).
+    In time it is a guess: the newest seconds may be a moment of the old kind of work or the beginning of a new one.
     """
     if judgement.job_class is standing.job_class or math.isnan(standing.judged_s):
         return standing.confidence
