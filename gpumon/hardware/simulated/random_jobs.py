@@ -292,7 +292,7 @@ def through_the_cpu(draw: Draw) -> Drawn:
 def standing(draw: Draw) -> Drawn:
     """Cards held and not used, or a server with little traffic: nothing against something."""
     rng = draw.rng
-    if not draw.near and rng.random() < 0.7:
+    if not draw.near and rng.random() < 0.8:
         return Drawn(Standing(rng.uniform(0.5e9, 20e9), contexts=rng.random() < 0.85), {})
     busy = rng.uniform(4.0, 12.0)
     plan = Serving(
@@ -312,7 +312,7 @@ def hanging(draw: Draw) -> Drawn:
     """A collective that never ends, against one long wait for a checkpoint."""
     rng = draw.rng
     plan = training(draw, "ddp", rng.uniform(1.0, 6.0))
-    if draw.near and rng.random() < 0.5:
+    if draw.near and rng.random() < 0.4:
         save_s = rng.uniform(80.0, 260.0)
         step_s = max(plan.micro_seconds * plan.accumulation * 1.1, 0.05)
         checkpoint = Checkpoint(max(1, round(20.0 / step_s)), 60e9, bytes_per_second=60e9 / save_s)
