@@ -35,6 +35,7 @@ LIGHT = 0.05  # of the time: work that draws little changes what memory activity
 FLAT = 1.15  # 90th over 50th percentile of the slots that are busy
 LEVEL_KNOWN = 0.7  # of the share of time that the level says
 BUSY_DOUBT = 1.08  # of the share of time the link is busy
+TURNS_DOUBT = 0.1  # of the time: how far work and exchange that take turns may seem to run together
 USUAL_OPTIMIZER = 0.12  # of the time, in kernels bound by memory
 USUAL_LIGHT = 0.12  # of the time, in kernels that draw no more than waiting does
 Z_90 = 1.64  # two-sided 90 % of a normal distribution
@@ -96,6 +97,10 @@ def _busy(card: CardEvidence, layout: _Layout) -> tuple[Floats, bool]:
             # A stage hands over one tensor at a time at the link's best rate, and waits for the next.
             low = max(link.shortest, 1e-4)
             high = math.sqrt(low * max(low, high))
+        elif layout.split_in_layers:
+            # A layer's message lasts a few milliseconds: what slots level off at is a mean of messages and of the work
+            # between them, and the link itself may be as fast as links are.
+            low = min(low, max(link.shortest, 1e-4))
         elif link.lesser < BOTH_WAYS:
             # Collectives move as much each way. The rest is copied by an engine from or to the host, beside kernels.
             low, high = low * link.lesser + 1e-4, high * link.lesser + 1e-4
@@ -157,7 +162,14 @@ def _of_card(
     gap_known = not math.isnan(card.gap)
     gap = card.gap if gap_known else 0.0
     resident = 1.0 - gap
-    done = work.of_card(card, gap, serving=layout.serving, split_in_layers=layout.split_in_layers, waits=can_wait)
+    done = work.of_card(
+        card,
+        gap,
+        serving=layout.serving,
+        split_in_layers=layout.split_in_layers,
+        staged=layout.staged,
+        waits=can_wait,
+    )
     busy, busy_known = _busy(card, layout)
     overlap, exposed = _exchange(card, busy, done, waiting, layout)
     signals = set(done.signals)
@@ -198,6 +210,9 @@ def _of_card(
     doubt = done.misfit + (1.0 - layout.serving) * memory / USUAL_OPTIMIZER
     if layout.large_messages:
         doubt = doubt + light / USUAL_LIGHT
+    if layout.split_in_layers:
+        # A layer's collective needs that layer's result and is needed by the next: the two take turns.
+        doubt = doubt + np.maximum(0.0, np.minimum(busy, resident) + done.total - resident) / TURNS_DOUBT
     return shares, signals, doubt
 
 

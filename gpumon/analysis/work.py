@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpumon.analysis.activity import work_share
+from gpumon.analysis.activity import CLEAR_HUMPS, work_share
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.overlap import FAST
 from gpumon.analysis.points import (
@@ -69,6 +69,7 @@ _PCIE_TOUCHED = TOUCHES / draw_factor(PCIE_MEMORY_RATE, MEMORY_RATE)
 _NVLINK_TOUCHED = TOUCHES / draw_factor(NVLINK_MEMORY_RATE, MEMORY_RATE)
 _NVLINK_UNSEEN = NVLINK_MOST * U[MEMORY_RATE]
 _MEMORY_POWER, _MEMORY_SMS = draw(MEMORY_POWER, MEMORY_LEVEL), draw(MEMORY_SMS, MEMORY_LEVEL)
+MOST_GAP = 0.1  # of the time without a kernel: more of it lowers the power of the time in which the link is quiet
 LEAST_WAIT = 0.03  # of the span from context to limit: what waiting draws at least
 ACTIVITY_DOUBT = 0.04  # of the time: how far memory activity may miss what the work shown would cause
 LEAST_DOUBT = 0.03  # of a witness's share of work
@@ -84,18 +85,21 @@ class Work:
     signals: frozenset[str]
 
 
-def of_card(card: CardEvidence, gap: float, *, serving: Floats, split_in_layers: bool, waits: Floats) -> Work:
+def of_card(
+    card: CardEvidence, gap: float, *, serving: Floats, split_in_layers: bool, staged: bool, waits: Floats
+) -> Work:
     """Return how much of the card's time is work.
 
     Args:
         gap: share of time without a kernel.
         serving: 1 at points where it is prompts and tokens instead of passes and optimizer.
+        split_in_layers: the layers are cut over the cards, and each waits for its peers.
+        staged: the model is cut into stages, which wait for each other in silence.
         waits: 0 at points where no peer can hold the card up: whatever is resident works there.
     """
     resident = 1.0 - gap
-    seen, drawn, signals = _seen(
-        card, gap, blended=split_in_layers or bool(serving.all()), split_in_layers=split_in_layers
-    )
+    blended = split_in_layers or bool(serving.all())
+    seen, drawn, signals = _seen(card, gap, blended=blended, told_by_link=not split_in_layers and not staged)
     activity = _own_activity(card)
     if activity is None:
         total = np.where(waits > 0.0, np.minimum(seen, resident), resident)
@@ -128,8 +132,8 @@ def _memory(
     bound, other = levels
     humps = card.memory_humps
     if humps.two and humps.high >= BOTH_LEVELS and humps.low <= float(other.max()):
-        # Phases longer than the sensor's refresh show both levels.
-        return np.full(POINTS, humps.share_high)
+        # Phases longer than the sensor's refresh show both levels; the upper one may itself be a mix with other work.
+        return humps.share_high * np.minimum(1.0, (humps.high - other) / (bound - other))
     # Memory is read and written by real work: where power shows less, memory-bound kernels are what draws so little.
     mixed = np.maximum(0.0, (activity - other * shown) / (bound - other * drawn))
     least: Floats = np.where(drawn * mixed > shown, activity / bound, mixed)
@@ -159,10 +163,10 @@ def _own_activity(card: CardEvidence) -> Floats | None:
 
 
 def _seen(
-    card: CardEvidence, gap: float, *, blended: bool, split_in_layers: bool
+    card: CardEvidence, gap: float, *, blended: bool, told_by_link: bool
 ) -> tuple[Floats, Floats, frozenset[str]]:
     """Return the work the witnesses show, what memory-bound work counts in it, and which witnesses they are."""
-    power = _by_power(card, gap, blended=blended, split_in_layers=split_in_layers)
+    power = _by_power(card, gap, blended=blended, told_by_link=told_by_link)
     sms = _by_sms(card, gap)
     if power is None and sms is None:
         return (1.0 - gap) * U[WAIT_LEVEL], np.ones(POINTS), frozenset()
@@ -180,7 +184,9 @@ def _seen(
 
 
 def _shown(card: CardEvidence) -> bool:
-    return card.levels is not None and card.levels.learned and card.power_kind in FAST
+    """Return True where power shows both levels and not only blurs of them."""
+    clear = card.power.separation >= CLEAR_HUMPS
+    return card.levels is not None and card.levels.learned and card.power_kind in FAST and clear
 
 
 def _by_sms(card: CardEvidence, gap: float) -> Floats | None:
@@ -190,7 +196,7 @@ def _by_sms(card: CardEvidence, gap: float) -> Floats | None:
     return work_share(np.full(POINTS, card.sm_active), gap, np.zeros(POINTS), waiting, computing)
 
 
-def _by_power(card: CardEvidence, gap: float, *, blended: bool, split_in_layers: bool) -> Floats | None:
+def _by_power(card: CardEvidence, gap: float, *, blended: bool, told_by_link: bool) -> Floats | None:
     if card.levels is None or math.isnan(card.power_mean):
         return None
     context = draw(card.levels.context, CONTEXT_LEVEL)
@@ -201,21 +207,22 @@ def _by_power(card: CardEvidence, gap: float, *, blended: bool, split_in_layers:
         computing = card.levels.computing[0] + (most - card.levels.computing[0]) * U[COMPUTE_LEVEL]
         least = np.minimum(context + LEAST_WAIT * (most - context), card.levels.waiting[1])
         waiting = least + (card.levels.waiting[1] - least) * U[WAIT_LEVEL]
-    if _same_work(card, split_in_layers):
+    if told_by_link and gap <= MOST_GAP and _same_work(card):
         own = (card.power_mean - gap * context) / max(1.0 - gap, 1e-6)
         waiting, computing = np.minimum(waiting, 0.7 * own), own * (0.98 + 0.1 * U[COMPUTE_LEVEL])
     return work_share(np.full(POINTS, card.power_mean), gap, context, waiting, computing)
 
 
-def _same_work(card: CardEvidence, split_in_layers: bool) -> bool:
+def _same_work(card: CardEvidence) -> bool:
     """Return True where power does not fall while the link is busy although the link comes and goes.
 
     A card that waited while the link is busy would work while it is quiet; one that draws the same in both does the
     same in both, and what it does is work, however little power it takes. Not so with tensor parallelism, where the
-    quiet time is made of small messages, nor where a third level shows that both are waiting.
+    quiet time is made of small messages, nor in a pipeline, whose stages wait in silence, nor where the quiet time is
+    for a part time without a kernel, nor where a third level shows that both are waiting.
     """
     test, levels, humps = card.overlap, card.levels, card.power
-    if not test.valid or levels is None or split_in_layers:
+    if not test.valid or levels is None:
         return False
     if not BUSY_PART[0] <= sum(card.pcie.busy) / 2 <= BUSY_PART[1]:
         return False

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gpumon.analysis import work
+from gpumon.analysis.activity import LevelRange
 from gpumon.analysis.case import confidence_of
+from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.hysteresis import Standing, settle
+from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.points import POINTS
 from gpumon.analysis.verdict import Judgement
 from gpumon.model.job import Layout
@@ -29,6 +33,12 @@ def split_of(scripts: list[Script], **options: object) -> TimeSplit:
     return split
 
 
+def work_of(card: CardEvidence, *, gap: float = 0.0, waits: float = 1.0, staged: bool = False) -> work.Work:
+    """Return how much of a training card's time is work."""
+    zeros = np.zeros(POINTS)
+    return work.of_card(card, gap, serving=zeros, split_in_layers=False, staged=staged, waits=zeros + waits)
+
+
 @pytest.mark.parametrize("memory_share", [0.1, 0.4, 0.7])
 def test_work_and_memory_follow_from_power_and_activity(memory_share: float) -> None:
     """The shares of a training's passes and optimizer come back within 0.12 from the readings both would cause."""
@@ -39,7 +49,7 @@ def test_work_and_memory_follow_from_power_and_activity(memory_share: float) -> 
     power = replace(card.power, mean=watts)
     quiet = replace(card.pcie, rx=0.0, tx=0.0)
     seen = replace(card, gap=0.0, power=power, memory_controller=activity, pcie=quiet)
-    done = work.of_card(seen, 0.0, serving=np.zeros(POINTS), split_in_layers=False, waits=np.ones(POINTS))
+    done = work_of(seen)
     assert float(done.total.mean()) == pytest.approx(0.8, abs=0.12)
     assert float(done.memory.mean()) == pytest.approx(memory_share, abs=0.12)
 
@@ -48,8 +58,30 @@ def test_a_card_that_cannot_wait_works_at_whatever_power() -> None:
     """A card alone that draws little works all the time a kernel is resident."""
     card = subjects.evidence("GPU-0", 0)
     seen = replace(card, power=replace(card.power, mean=170.0))
-    done = work.of_card(seen, 0.1, serving=np.zeros(POINTS), split_in_layers=False, waits=np.zeros(POINTS))
+    done = work_of(seen, gap=0.1, waits=0.0)
     assert done.total == pytest.approx(np.full(POINTS, 0.9))
+
+
+def test_an_upper_level_of_memory_activity_may_be_a_mix() -> None:
+    """Optimizer and passes in one sample: an upper level of 0.7 for half of the time is not memory for half of it."""
+    card = subjects.evidence("GPU-0", 0)
+    humps = replace(card.memory_humps, low=0.2, high=0.7, share_high=0.5, separation=0.99, samples=280)
+    assert humps.two
+    seen = replace(card, gap=0.0, memory_controller=0.45, memory_humps=humps)
+    assert float(work_of(seen).memory.mean()) == pytest.approx(0.28, abs=0.05)
+
+
+def test_a_stage_waits_while_its_link_is_quiet() -> None:
+    """Equal power while a link is busy and while it is not shows that a replica works, and says nothing of a stage."""
+    card = subjects.evidence("GPU-0", 0)
+    busy = replace(card.pcie, busy=(0.15, 0.2))
+    test = Overlap(valid=True, watts_busy=250.0, watts_quiet=252.0, standard_error=2.0)
+    levels = LevelRange((50.0, 60.0), (120.0, 180.0), (420.0, 500.0), learned=False)
+    seen = replace(card, gap=0.0, power=replace(card.power, mean=250.0), pcie=busy, overlap=test, levels=levels)
+    seen = replace(seen, memory_controller=math.nan)
+    assert float(work_of(seen).total.mean()) >= 0.9
+    assert float(work_of(seen, staged=True).total.mean()) <= 0.6
+    assert float(work_of(seen, gap=0.4).total.mean()) <= 0.5
 
 
 def test_stages_wait_for_each_other() -> None:
@@ -68,6 +100,14 @@ def test_layers_and_their_messages_do_not_overlap() -> None:
     layout = Layout(framework="vllm", asked="tp", tensor_parallel=4, world_size=4)
     verdict = judged([Script(phases) for _ in range(4)], layout=layout)
     assert verdict.time_split is None or verdict.time_split.overlap == 0.0
+
+
+def test_layers_that_exchange_for_most_of_the_time_do_not_work_meanwhile() -> None:
+    """Where power leaves the work open, the time for which a layer's messages fill the link says how much it can be."""
+    phases = (Phase(0.015, 340.0, 50 * GB, 50 * GB, memory=0.2), Phase(0.005, 340.0, memory=0.2))
+    layout = Layout(framework="megatron", asked="tp", tensor_parallel=4, world_size=4)
+    verdict = judged([Script(phases) for _ in range(4)], layout=layout)
+    assert verdict.job_class is JobClass.COMMUNICATION
 
 
 def test_a_replica_that_does_not_work_exchanges() -> None:
