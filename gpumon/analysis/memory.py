@@ -10,6 +10,7 @@ from gpumon.analysis.activity import Levels
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.case import Case
 from gpumon.analysis.changes import Marks
+from gpumon.analysis.cycles import Cycle
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.findings.past import FindingsPast
 from gpumon.analysis.host import HostPast
@@ -52,6 +53,7 @@ class JobMemory:
     still: Stillness = field(default_factory=Stillness)
     waiting: Waiting = field(default_factory=Waiting)  # of the last judgement
     standing: Standing = field(default_factory=Standing)
+    cycle: Cycle = field(default_factory=Cycle)
     verdict: Verdict = field(default_factory=Verdict)
     case: Case | None = None  # of the newest judgement
 

@@ -10,6 +10,7 @@ other badly, or that would be unusual, count less. No randomness: the same windo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -324,14 +325,17 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     )
 
 
-def stated(result: Split, floor: float) -> TimeSplit | None:
-    """Return the split with its uncertainty, or None where it cannot be stated within 0.15.
+def stated(means: Mapping[str, float], spread: float, floor: float) -> TimeSplit | None:
+    """Return a split with its uncertainty, or None where it cannot be stated within 0.15.
 
-    `floor` is the least uncertainty the window's length and coverage allow.
+    Args:
+        means: share of time by state.
+        spread: the largest standard deviation of a share over the points.
+        floor: the least uncertainty the window's length and coverage allow.
     """
-    means = {state: min(1.0, max(0.0, mean)) for state, mean in result.means.items()}
-    total = sum(means.values())
-    uncertainty = max(floor, Z_90 * max(result.spreads.values()))
+    shares = {state: min(1.0, max(0.0, mean)) for state, mean in means.items()}
+    total = sum(shares.values())
+    uncertainty = max(floor, Z_90 * spread)
     if total <= 0.0 or uncertainty > MOST_UNCERTAIN:
         return None
-    return TimeSplit(**{state: share / total for state, share in means.items()}, uncertainty=uncertainty)
+    return TimeSplit(**{state: share / total for state, share in shares.items()}, uncertainty=uncertainty)

@@ -101,6 +101,16 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """What a job that goes to and fro is just now: in a save it waits for its host, whatever its steps are."""
+
+    job_class: JobClass
+    detail: str
+    since_s: float  # monotonic time at which this class began
+    stragglers: tuple[Straggler, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The judgement of one job at one tick."""
 
@@ -120,6 +130,7 @@ class Verdict:
     advice: str = ""
     advice_zh: str = ""
     window_s: float = math.nan  # length of the evidence looked at
+    phase: Phase | None = None  # where the class is that of a cycle
 
 
 @dataclass(frozen=True, slots=True)

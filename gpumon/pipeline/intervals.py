@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from gpumon.model.verdict import Interval, Verdict
+from gpumon.model.verdict import Interval, Phase, Verdict
 
 # A daemon runs for weeks and keeps only the recent history; reports and replays of a day fit whole.
 MOST_INTERVALS = 1024
 
 
-def _same(interval: Interval, verdict: Verdict, stragglers: tuple[int, ...]) -> bool:
+def _same(interval: Interval, verdict: Verdict | Phase, stragglers: tuple[int, ...]) -> bool:
     return (interval.job_class, interval.detail, interval.stragglers) == (
         verdict.job_class,
         verdict.detail,
@@ -23,7 +23,9 @@ def _same(interval: Interval, verdict: Verdict, stragglers: tuple[int, ...]) -> 
     )
 
 
-def extend(intervals: tuple[Interval, ...], verdict: Verdict, previous_s: float, now_s: float) -> tuple[Interval, ...]:
+def extend(
+    intervals: tuple[Interval, ...], verdict: Verdict | Phase, previous_s: float, now_s: float
+) -> tuple[Interval, ...]:
     """Return the intervals with the stretch from the previous tick to this one.
 
     Args:

@@ -98,10 +98,14 @@ def _extend_intervals(
     now_s: float,
     span_s: float,
 ) -> dict[str, tuple[Interval, ...]]:
-    """Return the jobs' histories; their times are seconds from the first tick."""
+    """Return the jobs' histories; their times are seconds from the first tick.
+
+    A history tells steps and saves apart, where the verdict is what the job is over both.
+    """
     intervals = {name: known for name, known in state.intervals.items() if name in ledgers}
     for name, verdict in found.verdicts.items():
-        relative = replace(verdict, since_s=verdict.since_s - first_s)
+        said = verdict.phase or verdict
+        relative = replace(said, since_s=said.since_s - first_s)
         intervals[name] = extend(intervals.get(name, ()), relative, now_s - span_s, now_s)
     return intervals
 

@@ -104,7 +104,7 @@ def test_layers_and_their_messages_do_not_overlap() -> None:
 
 def test_layers_that_exchange_for_most_of_the_time_do_not_work_meanwhile() -> None:
     """Where power leaves the work open, the time for which a layer's messages fill the link says how much it can be."""
-    phases = (Phase(0.015, 340.0, 50 * GB, 50 * GB, memory=0.2), Phase(0.005, 340.0, memory=0.2))
+    phases = (Phase(0.015, 380.0, 50 * GB, 50 * GB, memory=0.25), Phase(0.005, 380.0, memory=0.25))
     layout = Layout(framework="megatron", asked="tp", tensor_parallel=4, world_size=4)
     verdict = judged([Script(phases) for _ in range(4)], layout=layout)
     assert verdict.job_class is JobClass.COMMUNICATION

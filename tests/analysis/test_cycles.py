@@ -1,0 +1,106 @@
+"""A job that goes to and fro is judged over its cycle, and its history tells the phases apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from gpumon.analysis import cycles
+from gpumon.analysis.cycles import Cycle
+from gpumon.analysis.hysteresis import Standing
+from gpumon.analysis.time_split import Split
+from gpumon.analysis.verdict import Judgement
+from gpumon.model.job import Layout
+from gpumon.model.verdict import Interval, JobClass, Verdict
+from gpumon.pipeline.intervals import extend
+from tests.analysis.scripted import Phase, Script, watch
+
+WORK, WAIT = 450.0, 170.0  # watts of a RTX 5090 that works, and of one that waits in a collective
+DDP = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=4, ranks_here=4)
+
+
+def means_of(shares: Mapping[str, float]) -> Split:
+    """Return a split with these shares and no doubt."""
+    return Split(
+        shares={},
+        weights=np.ones(1),
+        means=dict(shares),
+        spreads=dict.fromkeys(shares, 0.0),
+        votes={},
+        lead=0.0,
+        first="compute",
+        spread=0.0,
+        signals=frozenset(),
+    )
+
+
+def watched(steps_s: float, saving_s: float, seconds: int = 150) -> list[Verdict]:
+    """Return the verdicts of a job whose rank 0 saves after so many seconds of steps while the others wait."""
+    own = Script((Phase(steps_s, WORK, memory=0.4), Phase(saving_s, 90.0, kernel=0.0, memory=0.0)))
+    other = Script((Phase(steps_s, WORK, memory=0.4), Phase(saving_s, WAIT, memory=0.02)))
+    return watch([own, other, other, other], seconds=seconds, layout=DDP)
+
+
+@pytest.mark.parametrize(("steps_s", "saving_s", "expected"), [(22.0, 10.0, "compute"), (8.0, 24.0, "host")])
+def test_a_cycle_is_what_most_of_its_time_is(steps_s: float, saving_s: float, expected: str) -> None:
+    """Steps and saves in turn are one thing for both: the one that takes most of the time, and it does not flap."""
+    verdicts = watched(steps_s, saving_s)[-60:]
+    assert {verdict.job_class.value for verdict in verdicts} == {expected}
+    assert min(verdict.confidence for verdict in verdicts) >= 0.7
+    assert len({verdict.since_s for verdict in verdicts}) == 1
+
+
+def test_an_even_cycle_is_unknown() -> None:
+    """As long in steps as three of four cards wait for the one that saves: either name would be a guess."""
+    verdicts = watched(12.0, 16.0)[-56:]
+    assert {verdict.job_class for verdict in verdicts} == {JobClass.UNKNOWN}
+
+
+def test_the_split_is_that_of_the_cycle() -> None:
+    """Over a cycle of 22 s of steps and 10 s of saving the split has both, in any second of it."""
+    for verdict in watched(22.0, 10.0)[-32::4]:
+        assert verdict.time_split is not None
+        assert verdict.time_split.compute == pytest.approx(22 / 32, abs=0.1)
+        assert verdict.time_split.host_wait + verdict.time_split.peer_wait == pytest.approx(10 / 32, abs=0.1)
+
+
+def test_the_history_tells_steps_and_saves_apart() -> None:
+    """The intervals of a report alternate where the verdict stays, and name the card that saves."""
+    intervals: tuple[Interval, ...] = ()
+    before = 0.0
+    for now_s, verdict in enumerate(watched(16.0, 16.0, seconds=160), start=1):
+        intervals = extend(intervals, verdict.phase or verdict, before, float(now_s))
+        before = float(now_s)
+    late = [interval for interval in intervals if interval.t0 > 60.0]
+    assert {interval.job_class for interval in late} == {JobClass.COMPUTE, JobClass.HOST}
+    assert any(interval.stragglers == (0,) for interval in late if interval.job_class is JobClass.HOST)
+
+
+def test_a_change_for_good_is_no_cycle() -> None:
+    """A class that was not there before is taken as the newest regime has it."""
+    means = dict.fromkeys(("communication", "overlap", "memory", "peer_wait", "idle"), 0.0)
+    steps = {**means, "compute": 0.9, "host_wait": 0.1}
+    waits = {**means, "compute": 0.1, "host_wait": 0.9}
+    cycle, standing = Cycle(), Standing(JobClass.HOST, "input", 0.9)
+    for judgement, split, regime_s, now_s in (
+        (Judgement(JobClass.COMPUTE, "", 0.9), steps, 0.0, 40.0),
+        (Judgement(JobClass.HOST, "input", 0.9), waits, 40.0, 50.0),
+        (Judgement(JobClass.HOST, "input", 0.9), waits, 52.0, 60.0),
+    ):
+        cycle = cycles.follow(cycle, judgement, means_of(split), (), regime_s=regime_s, now_s=now_s)
+    assert cycles.over(cycle, standing, 52.0, 60.0)[1] is None
+
+
+def test_what_is_not_in_the_split_makes_no_cycle() -> None:
+    """Requests and lulls: idle is judged before the split, and each is named while it lasts."""
+    means = {"compute": 0.9, "communication": 0.0, "overlap": 0.0, "memory": 0.1, "host_wait": 0.0, "peer_wait": 0.0}
+    cycle = Cycle()
+    for number, job_class in enumerate((JobClass.COMPUTE, JobClass.IDLE, JobClass.COMPUTE)):
+        split = means_of({**means, "idle": 0.0})
+        start_s = 15.0 * number
+        cycle = cycles.follow(cycle, Judgement(job_class), split, (), regime_s=start_s, now_s=start_s + 10.0)
+    assert cycles.over(cycle, Standing(JobClass.COMPUTE), 30.0, 45.0)[1] is None
+    assert math.isnan(cycle.since_s)
