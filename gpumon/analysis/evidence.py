@@ -13,6 +13,7 @@ from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.humps import Humps, median, two_levels
 from gpumon.analysis.links import look
 from gpumon.analysis.overlap import Overlap
+from gpumon.analysis.throttling import HOLDING
 from gpumon.analysis.windows import RX, TX, CardWindows
 from gpumon.model.card import Card, PowerKind
 from gpumon.model.samples import Floats
@@ -30,7 +31,6 @@ SMALL_BYTES_PER_SECOND = 10e6
 LAUNCH_BYTES_PER_SECOND = 100e6
 BOTH_WAYS = 0.45  # lesser over larger direction: collectives move as much each way
 QUIET_LEVEL = 0.4  # the lower hump of slots must be below this share of the upper one
-HOLDING = ("sw_thermal", "hw_thermal", "hw_power_brake")
 HELD_SHARE = 0.3  # of the window
 FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
 BUSY_PART = (0.15, 0.85)  # share of time the link is busy: at the ends everything agrees with it

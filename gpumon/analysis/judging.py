@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from gpumon.analysis import (
     advice,
     changes,
-    cycles,
     evidence,
     gaps,
     host,
@@ -25,7 +24,6 @@ from gpumon.analysis import (
     windows,
 )
 from gpumon.analysis.case import Case
-from gpumon.analysis.cycles import Whole
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.memory import CardMemory, JobMemory
@@ -34,7 +32,7 @@ from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
 from gpumon.model.job import Job
 from gpumon.model.samples import Floats, Tick
-from gpumon.model.verdict import JobClass, Phase, TimeSplit, Verdict
+from gpumon.model.verdict import JobClass, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
 ROUND = 4  # ticks in which each card of a job is looked at once and the job is judged once
@@ -59,7 +57,6 @@ HOST_NAMES = (
 )
 # What the window's length alone leaves open: a share seen over n independent seconds.
 SPLIT_FLOOR = 0.03
-WINDOW_DOUBT = 0.2  # over the root of its seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +77,8 @@ class Turn:
 
 
 def _mark(job: Job, tick: Tick, held: Mapping[str, CardMemory]) -> Floats:
-    """Return the job's mark of this second: utilization, its least, power over limit, traffic over ceiling."""
-    utilization, power, link = [], [], []
+    """Return the job's mark of this second, as `changes.FIGURES` names its figures."""
+    utilization, power, link, slowed = [], [], [], []
     by_uuid = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
     for member in job.cards:
         card_tick = by_uuid.get(member.uuid)
@@ -94,7 +91,8 @@ def _mark(job: Job, tick: Tick, held: Mapping[str, CardMemory]) -> Floats:
         power.append(watts / limit if limit > 0.0 else watts / 500.0)
         memory = held[member.uuid]
         link.append(memory.last_mean / memory.capacity.ceiling)
-    return changes.figures_of(utilization, power, link)
+        slowed.append(throttling.held(memory.throttle))
+    return changes.figures_of(utilization, power, link, slowed)
 
 
 def _looks(
@@ -183,16 +181,9 @@ def step(
     who = waiting.find(seen.working, job, seen.host)
     result = time_split.split(seen, who, job.layout, idle_gaps=_idle_gaps(seen, job))
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
-    judgement = judge(case)
-    standing = hysteresis.settle(past.standing, judgement, marks.began_s, now_s)
-    named = stragglers.named(case.cards, who, past.waiting)
-    cycle = cycles.follow(past.cycle, judgement, result, named, regime_s=marks.began_s, now_s=now_s)
-    cycle, whole = cycles.over(cycle, standing, marks.began_s, now_s)
-    verdict = replace(_verdict(standing, case, result), stragglers=named)
-    if whole is not None:
-        verdict = _verdict_of_cycle(whole, case, verdict)
-    memory = replace(memory, still=still, standing=standing, cycle=cycle, verdict=verdict, waiting=who, case=case)
-    return memory, seen
+    standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
+    verdict = replace(_verdict(standing, case, result), stragglers=stragglers.named(case.cards, who, past.waiting))
+    return replace(memory, still=still, standing=standing, verdict=verdict, waiting=who, case=case), seen
 
 
 def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
@@ -202,28 +193,13 @@ def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
 
 
 def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:
-    return replace(_named(standing, case), time_split=_time_split(standing, result, case))
-
-
-def _verdict_of_cycle(whole: Whole, case: Case, now: Verdict) -> Verdict:
-    """Return the verdict of a job that goes to and fro; `now`: that of its newest regime."""
-    floor = SPLIT_FLOOR + WINDOW_DOUBT / math.sqrt(cycles.KEPT_S)
-    return replace(
-        _named(whole.standing, case),
-        time_split=time_split.stated(whole.means, whole.spread, floor),
-        stragglers=whole.stragglers,
-        window_s=cycles.KEPT_S,
-        phase=Phase(now.job_class, now.detail, now.since_s, now.stragglers),
-    )
-
-
-def _named(standing: Standing, case: Case) -> Verdict:
     said, said_zh = advice.for_verdict(standing.job_class, standing.detail)
     return Verdict(
         job_class=standing.job_class,
         detail=standing.detail,
         confidence=standing.confidence,
         since_s=standing.since_s,
+        time_split=_time_split(standing, result, case),
         evidence=standing.evidence,
         against=standing.against,
         step_seconds=case.step_s,
@@ -238,5 +214,4 @@ def _time_split(standing: Standing, result: Split | None, case: Case) -> TimeSpl
         return TimeSplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, SPLIT_FLOOR)
     if result is None or case.evidence.seconds < 10.0:
         return None
-    floor = SPLIT_FLOOR + WINDOW_DOUBT / math.sqrt(case.evidence.seconds)
-    return time_split.stated(result.means, max(result.spreads.values()), floor)
+    return time_split.stated(result, SPLIT_FLOOR + 0.2 / math.sqrt(case.evidence.seconds))

@@ -15,6 +15,7 @@ KEEP_TICKS = 12
 # Signs of heat in a log without reasons. RTX PRO 6000 Server at 550 to 600 W: 83 to 86 C, 0.72 to 0.93 of the limit,
 # 0.75 to 0.9 of its former clock; the same card below 550 W and others: at the limit and at most 81 C (recorded).
 HOT_CELSIUS = 83.0
+HOLDING = ("sw_thermal", "hw_thermal", "hw_power_brake")  # each slows the card; the power cap is normal at full load
 WORKS_RATIO = 0.5  # of the limit: a card at rest lowers its clock by itself
 BELOW_LIMIT_RATIO = 0.95
 CLOCK_LOST_RATIO = 0.93  # boost alone gives up 0.05 between a cold and a hot card
@@ -76,3 +77,8 @@ def shares(past: ThrottlePast, from_s: float) -> dict[str, float]:
         for reason, share in reasons.items():
             total[reason] = total.get(reason, 0.0) + share * span_s
     return {reason: seconds / length for reason, seconds in total.items()} if length > 0.0 else {}
+
+
+def held(past: ThrottlePast) -> float:
+    """Return the share of the newest tick for which heat or the brake held the card; NaN before the second tick."""
+    return max(past.ticks[-1][2].get(reason, 0.0) for reason in HOLDING) if past.ticks else math.nan

@@ -18,11 +18,12 @@ COMMUNICATION = Judgement(JobClass.COMMUNICATION, "bandwidth", 0.9)
 UNKNOWN = Judgement()
 
 
-def play(power: list[float], pace_s: float = 1.0) -> Marks:
-    """Return the marks of a job whose power takes these values, one a mark."""
+def play(power: list[float], pace_s: float = 1.0, held: list[float] | None = None) -> Marks:
+    """Return the marks of a job whose power, and share of time held by heat, take these values, one a mark."""
     marks = Marks()
     for number, level in enumerate(power):
-        marks, _ = changes.extend(marks, number * pace_s, np.array([1.0, 1.0, level, 0.1]))
+        slowed = held[number] if held else 0.0
+        marks, _ = changes.extend(marks, number * pace_s, np.array([1.0, 1.0, level, 0.1, slowed]))
     return marks
 
 
@@ -50,6 +51,18 @@ def test_steps_of_some_seconds_that_begin_are_a_change() -> None:
     assert marks.from_s == 30.0
 
 
+def test_a_steady_figure_need_not_move_far() -> None:
+    """A level that hardly wandered and falls by half a move begins a regime; one that wanders by that much does not."""
+    noise = np.random.default_rng(3)
+    assert play([*noise.normal(0.6, 0.003, 30), *noise.normal(0.54, 0.003, 8)]).from_s == 30.0
+    assert play([*noise.normal(0.6, 0.02, 30), *noise.normal(0.54, 0.02, 8)]).began_s == 0.0
+
+
+def test_the_beginning_of_the_brake_is_a_change() -> None:
+    """The driver's reasons tell when cards began to be held, though neither power nor traffic shows it."""
+    assert play([0.5] * 40, held=[0.0] * 30 + [0.8] * 10).from_s == 30.0
+
+
 def test_steps_of_ten_seconds_are_one_regime() -> None:
     """Work that has gone up and down all the time does not change when it does so again."""
     assert play([0.8, 0.8, 0.8, 0.8, 0.3, 0.3, 0.3, 0.3] * 15).began_s == 0.0
@@ -63,7 +76,7 @@ def test_a_log_with_a_sample_in_ten_seconds_changes_at_once() -> None:
 
 def test_figures_of_cards_that_do_not_tell() -> None:
     """Missing figures are missing in the mark, and missing marks begin no regime."""
-    mark = changes.figures_of([math.nan], [math.nan], [])
+    mark = changes.figures_of([math.nan], [math.nan], [], [math.nan])
     assert np.isnan(mark).all()
     marks = Marks()
     for second in range(30):
