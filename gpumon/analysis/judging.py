@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from gpumon.analysis import (
     advice,
     changes,
+    cycles,
     evidence,
     gaps,
     host,
@@ -24,6 +25,7 @@ from gpumon.analysis import (
     windows,
 )
 from gpumon.analysis.case import Case
+from gpumon.analysis.cycles import Whole
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.memory import CardMemory, JobMemory
@@ -32,7 +34,7 @@ from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
 from gpumon.model.job import Job
 from gpumon.model.samples import Floats, Tick
-from gpumon.model.verdict import JobClass, TimeSplit, Verdict
+from gpumon.model.verdict import JobClass, Phase, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
 ROUND = 4  # ticks in which each card of a job is looked at once and the job is judged once
@@ -57,6 +59,7 @@ HOST_NAMES = (
 )
 # What the window's length alone leaves open: a share seen over n independent seconds.
 SPLIT_FLOOR = 0.03
+WINDOW_DOUBT = 0.2  # over the root of its seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +184,16 @@ def step(
     who = waiting.find(seen.working, job, seen.host)
     result = time_split.split(seen, who, job.layout, idle_gaps=_idle_gaps(seen, job))
     case = Case(job, seen, result, who, still.seconds(now_s), memory.period.step_s)
-    standing = hysteresis.settle(past.standing, judge(case), marks.began_s, now_s)
-    verdict = replace(_verdict(standing, case, result), stragglers=stragglers.named(case.cards, who, past.waiting))
-    return replace(memory, still=still, standing=standing, verdict=verdict, waiting=who, case=case), seen
+    judgement = judge(case)
+    standing = hysteresis.settle(past.standing, judgement, marks.began_s, now_s)
+    named = stragglers.named(case.cards, who, past.waiting)
+    cycle = cycles.follow(past.cycle, judgement, result, named, regime_s=marks.began_s, now_s=now_s)
+    cycle, whole = cycles.over(cycle, standing, marks.began_s, now_s)
+    verdict = replace(_verdict(standing, case, result), stragglers=named)
+    if whole is not None:
+        verdict = _verdict_of_cycle(whole, case, verdict)
+    memory = replace(memory, still=still, standing=standing, cycle=cycle, verdict=verdict, waiting=who, case=case)
+    return memory, seen
 
 
 def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
@@ -193,13 +203,28 @@ def _idle_gaps(seen: JobEvidence, job: Job) -> bool:
 
 
 def _verdict(standing: Standing, case: Case, result: Split | None) -> Verdict:
+    return replace(_named(standing, case), time_split=_time_split(standing, result, case))
+
+
+def _verdict_of_cycle(whole: Whole, case: Case, now: Verdict) -> Verdict:
+    """Return the verdict of a job that goes to and fro; `now`: that of its newest regime."""
+    floor = SPLIT_FLOOR + WINDOW_DOUBT / math.sqrt(cycles.KEPT_S)
+    return replace(
+        _named(whole.standing, case),
+        time_split=time_split.stated(whole.means, whole.spread, floor),
+        stragglers=whole.stragglers,
+        window_s=cycles.KEPT_S,
+        phase=Phase(now.job_class, now.detail, now.since_s, now.stragglers),
+    )
+
+
+def _named(standing: Standing, case: Case) -> Verdict:
     said, said_zh = advice.for_verdict(standing.job_class, standing.detail)
     return Verdict(
         job_class=standing.job_class,
         detail=standing.detail,
         confidence=standing.confidence,
         since_s=standing.since_s,
-        time_split=_time_split(standing, result, case),
         evidence=standing.evidence,
         against=standing.against,
         step_seconds=case.step_s,
@@ -214,4 +239,5 @@ def _time_split(standing: Standing, result: Split | None, case: Case) -> TimeSpl
         return TimeSplit(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, SPLIT_FLOOR)
     if result is None or case.evidence.seconds < 10.0:
         return None
-    return time_split.stated(result, SPLIT_FLOOR + 0.2 / math.sqrt(case.evidence.seconds))
+    floor = SPLIT_FLOOR + WINDOW_DOUBT / math.sqrt(case.evidence.seconds)
+    return time_split.stated(result.means, max(result.spreads.values()), floor)
