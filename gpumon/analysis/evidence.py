@@ -11,7 +11,7 @@ from gpumon.analysis import directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.humps import Humps, median, two_levels
-from gpumon.analysis.links import look
+from gpumon.analysis.links import Seen, look
 from gpumon.analysis.overlap import Overlap
 from gpumon.analysis.throttling import HOLDING
 from gpumon.analysis.windows import RX, TX, CardWindows
@@ -36,6 +36,10 @@ FALL_SHARE = 0.1  # of the level at work: less is within what sensors blur
 BUSY_PART = (0.15, 0.85)  # share of time the link is busy: at the ends everything agrees with it
 SAME_SHARE = 0.12  # of the time
 LOOKS_DOUBT = 1.5  # standard errors
+FLAT = 1.15  # 90th over 50th percentile of loud slots that show one rate
+WITHOUT_HOLES = 0.9  # of the window that slots cover
+FILLED_SLOTS = 1.5  # loud in a row: a burst as long as a slot lies in two of them and is seen in one or both
+SLOTS_A_CYCLE = 4  # from burst to burst: with fewer neither the burst nor the pause fills one
 SHARED = 0.65  # of the top: the half that a neighbour leaves, and a little more
 FEWEST_SAMPLES = 3  # of a ring: below, the scalars of each second stand in
 LOWEST = 0.03  # of the samples with a kernel: below lie noise and the edge of a gap
@@ -59,6 +63,7 @@ class LinkEvidence:
     same_instant: float = math.nan
     observed: float = 0.0  # share of the window that was looked at, the lesser direction
     slots: int = 0
+    slot_s: float = math.nan  # mean length of one
 
     @property
     def known(self) -> bool:
@@ -69,6 +74,12 @@ class LinkEvidence:
     def rate(self) -> float:
         """Return the mean of the busier direction."""
         return float(np.fmax(self.rx, self.tx))
+
+    @property
+    def usual_busy(self) -> float:
+        """Return the mean share of time in which bytes move, where it is known to a factor."""
+        low, high = max(self.busy[0], 1e-4), max(self.busy[1], 1e-4)
+        return (high - low) / math.log(high / low) if high > 1.01 * low else high
 
     @property
     def shortest(self) -> float:
@@ -178,7 +189,9 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
     humped = humps.two and humps.low <= QUIET_LEVEL * humps.high
     plateau = humps.high_quarter if humped else humps.top
     observed = min(1.0, *(float(seen.lengths.sum()) / max(seconds, 1e-3) for seen in (rx, tx)))
-    if humped:
+    flat_top = humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan
+    level = plateau >= PLATEAU_SHARE[0] * ceiling or flat_top <= FLAT
+    if humped and level and not _within_slots(busier, humps.cut, observed):
         busy = _busy_share(busier.mean / plateau, busier.rates.size, observed)
     else:
         busy = _busy_range(busier.mean, plateau, _typical(busier.rates, plateau), ceiling)
@@ -189,14 +202,25 @@ def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: flo
         tx=tx.mean,
         busy=busy,
         plateau=plateau,
-        flat_top=humps.high_tenth / humps.high_half if humps.high_half > 0.0 else math.nan,
+        flat_top=flat_top,
         saturation=plateau / attainable,
         humped=humped,
         present=float((busier.rates >= SMALL_BYTES_PER_SECOND).sum()) / max(1, busier.rates.size),
         same_instant=directions.same_instant(slots),
         observed=observed,
         slots=slots.shape[1],
+        slot_s=float(busier.lengths.mean()) if busier.lengths.size else math.nan,
     )
+
+
+def _within_slots(seen: Seen, cut: float, observed: float) -> bool:
+    """Return True where what moves comes and goes within single slots: their level is then a mean of a short burst and
+    of the quiet beside it. Told only where the slots leave nothing out."""
+    if observed < WITHOUT_HOLES:
+        return False
+    loud = seen.rates > cut
+    bursts = int(loud[0]) + int((loud[1:] & ~loud[:-1]).sum())
+    return int(loud.sum()) < FILLED_SLOTS * bursts or loud.size < SLOTS_A_CYCLE * bursts
 
 
 def _typical(rates: Floats, top: float) -> float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpumon.analysis import gaps, work
-from gpumon.analysis.evidence import BOTH_WAYS, LAUNCH_BYTES_PER_SECOND, CardEvidence, JobEvidence
+from gpumon.analysis.evidence import BOTH_WAYS, FLAT, LAUNCH_BYTES_PER_SECOND, CardEvidence, JobEvidence
 from gpumon.analysis.points import COMPUTE_LEVEL, CORRELATION, PLATEAU, POINTS, WAIT_LEVEL, U, draw, draw_factor
 from gpumon.analysis.waiting import Waiting
 from gpumon.analysis.work import Work
@@ -33,7 +33,7 @@ GROUP_ROWS = tuple(
     for states in (("compute", "overlap"), ("communication", "peer_wait"), ("memory",), ("host_wait",))
 )
 LIGHT = 0.05  # of the time: work that draws little changes what memory activity says
-FLAT = 1.15  # 90th over 50th percentile of the slots that are busy
+SHORT_SLOT_S = 0.06  # shorter than nearly any step
 LEVEL_KNOWN = 0.7  # of the share of time that the level says
 BUSY_DOUBT = 1.08  # of the share of time the link is busy
 TURNS_DOUBT = 0.1  # of the time: how far work and exchange that take turns may seem to run together
@@ -105,8 +105,9 @@ def _busy(card: CardEvidence, layout: _Layout) -> tuple[Floats, bool]:
         elif link.lesser < BOTH_WAYS:
             # Collectives move as much each way. The rest is copied by an engine from or to the host, beside kernels.
             low, high = low * link.lesser + 1e-4, high * link.lesser + 1e-4
-        if layout.large_messages and not link.humped and link.flat_top <= FLAT:
-            # Buckets that fill slot after slot to one level move at that rate.
+        level = layout.large_messages and not link.humped and link.flat_top <= FLAT
+        if level and link.slot_s <= SHORT_SLOT_S:
+            # Buckets that fill slot after slot to one level move at that rate. Longer slots may hold a burst each.
             low = max(low, LEVEL_KNOWN * high)
         # Where phases are shorter than slots the rate of a collective is known to a factor only.
         busy = np.maximum(busy, draw_factor((low, high), PLATEAU))

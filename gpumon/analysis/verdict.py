@@ -66,12 +66,21 @@ def _confidence(case: Case, result: Split, lead: float) -> float:
 
 
 def _lead(case: Case, result: Split, answers: list[Suspicion]) -> float:
-    """Return the lead of what decides the class: of the first group, and within waiting that for a peer's host or heat
-    over that for bytes."""
-    other = case.waiting.by_host or any(answer.job_class is JobClass.THROTTLED for answer in answers)
-    if result.first != "communication" or not other:
+    """Return the lead of what decides the class.
+
+    That of the first group; within waiting, that for a peer's host or heat over that for bytes. Waiting for a peer that
+    its host holds is the host's as well and no rival of it.
+    """
+    waits, moves = result.mean("peer_wait"), result.mean("communication")
+    if case.waiting.by_host and result.first in {"host", "communication"}:
+        own = result.mean("host_wait") if result.first == "host" else waits + moves
+        works = result.mean("compute") + result.mean("overlap")
+        lead = own - max(works, result.mean("memory"))
+        return min(lead, own - moves if result.first == "host" else abs(waits - moves))
+    throttled = any(answer.job_class is JobClass.THROTTLED for answer in answers)
+    if result.first != "communication" or not throttled:
         return result.lead
-    return min(result.lead, abs(result.mean("peer_wait") - result.mean("communication")))
+    return min(result.lead, abs(waits - moves))
 
 
 def _enough(case: Case, result: Split) -> bool:

@@ -141,7 +141,7 @@ def _in_rotation(cards: list[CardEvidence], work: Mapping[str, float], host: Map
     if len(known) < len(cards) or max(known) < ROTATING_GAP or not (loaders or reads):
         return False
     waits = [
-        1.0 - card.gap - work[card.uuid] - sum(card.pcie.busy) / 2
+        1.0 - card.gap - work[card.uuid] - card.pcie.usual_busy
         for card in cards
         if not math.isnan(work[card.uuid]) and card.pcie.known
     ]
@@ -215,7 +215,7 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
 def _quiet_wait(card: CardEvidence, work: float) -> float:
     """Return the share of time in which a kernel is resident, does not work, and the link is quiet."""
     gap = 0.0 if math.isnan(card.gap) else card.gap
-    exposed = sum(card.pcie.busy) / 2 if card.pcie.known and not card.pcie.quiet else 0.0
+    exposed = card.pcie.usual_busy if card.pcie.known and not card.pcie.quiet else 0.0
     test, levels = card.overlap, card.levels
     if test.valid and levels is not None:
         low, high = _middle(levels.waiting), _middle(levels.computing)
