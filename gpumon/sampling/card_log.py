@@ -56,7 +56,6 @@ class CardLog:
     calling_since_s: float = math.nan  # NaN between calls
     active: bool = True  # it has work, or may have
     rejected: int = 0  # counter deltas faster than the link can be
-    cpu_s: float = 0.0  # of the card's thread, cumulative
     sources: Mapping[str, Source] = field(default_factory=lambda: {name: Source() for name in SOURCES})
 
     def good(self, source: Source, started_s: float, ended_s: float) -> None:

@@ -1,13 +1,13 @@
-"""One card's schedule: which read is due next, and making it.
+"""One card's schedule: when each of its reads is due, and making it.
 
-A poller has no thread. In the daemon a thread sleeps until `due_s` and calls `run`; in simulated time a loop moves the
-poller's own clock there. The reads, their order and their deadlines are the same.
+A poller has no thread and does not choose: a crew does, for one card or several (crew.py). In the daemon a thread
+sleeps until a read is due; in simulated time a loop moves the poller's own clock there. The reads, their order and
+their deadlines are the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Protocol
 
 from gpumon.hardware.reader import CardReader
@@ -21,9 +21,6 @@ from gpumon.sampling.housekeeping_task import HousekeepingTask
 from gpumon.sampling.link_pace import driver_line_rate, fastest, link_pace
 from gpumon.sampling.window_task import WindowTask
 
-# No slow read begins when a fast one is due within this time: the slowest, a process list, holds a driver lock for
-# 4.5 ms (facts/nvml.md 10), and at gen5 x16 a counter read may be 10 ms late.
-_ROOM_S = 0.008
 _AFTER_ERROR_S = 1.0
 
 
@@ -38,7 +35,7 @@ class _TrafficTask(_Task, Protocol):
 
 
 class CardPoller:
-    """The reads of one card in the order of their deadlines."""
+    """The reads of one card: `run_fast` when `fast_due_s` has come, `run_slow` when `slow_due_s` has."""
 
     def __init__(
         self,
@@ -51,7 +48,6 @@ class CardPoller:
         start_s: float,
         phase_s: float,
         share: float,
-        cpu_time_s: Callable[[], float],
     ) -> None:
         """Set the schedule up.
 
@@ -61,11 +57,9 @@ class CardPoller:
             start_s: when sampling begins.
             phase_s: where in each second this card's slow reads lie, so that the cards of a node take turns.
             share: the card's place among the node's, 0 to 1, for what is read every few seconds.
-            cpu_time_s: cumulative CPU time of the calling thread; constant in simulated time.
         """
         self.card = card
         self.log = CardLog(fault=card.fault)
-        self.due_s = start_s
         self._clock = clock
         self._tree_line_rate = tree_line_rate
         self._rare_seen_s = math.nan
@@ -82,16 +76,36 @@ class CardPoller:
         if "gpm" in card.capabilities.features:
             traffic.append(GpmTask(access, start_s))
         self._traffic = tuple(traffic)
-        self._slow = HousekeepingTask(access, start_s + phase_s, share, cpu_time_s)
-        self._choose(start_s)
+        self._slow = HousekeepingTask(access, start_s + phase_s, share)
 
-    def run(self) -> None:
-        """Make the next read. Returns when it came back; a window call blocks for its 20 ms."""
+    @property
+    def slow_due_s(self) -> float:
+        """When the next of the slow reads is due."""
+        return self._slow.due_s
+
+    @property
+    def fast_due_s(self) -> float:
+        """When traffic is to be read next; infinite where there is nothing to read it from."""
+        traffic = self._traffic
+        if len(traffic) == 1:
+            return traffic[0].due_s
+        return min((task.due_s for task in traffic), default=math.inf)
+
+    def run_fast(self) -> None:
+        """Read the traffic. Returns when the call came back; a window call blocks for its 20 ms."""
+        self._run(min(self._traffic, key=_due_s), self._clock.mono_s())
+
+    def run_slow(self) -> None:
+        """Make the next of the slow reads."""
+        now_s, was_active = self._clock.mono_s(), self.log.active
+        try:
+            self._run(self._slow, now_s)
+        finally:
+            self._after_slow(now_s, was_active)
+
+    def _run(self, task: _Task, now_s: float) -> None:
         log = self.log
-        now_s = self._clock.mono_s()
-        was_active = log.active
         log.calling_since_s = now_s
-        task = self._next
         try:
             task.run(now_s)
         except Exception:
@@ -100,20 +114,6 @@ class CardPoller:
             raise
         finally:
             log.calling_since_s = math.nan
-            if task is self._slow:
-                self._after_slow(now_s, was_active)
-            self._choose(now_s)
-
-    def _choose(self, now_s: float) -> None:
-        """Pick the read that comes next; a slow one waits for a fast one that is due soon."""
-        slow = self._slow
-        chosen: _Task = slow
-        due_s = max(slow.due_s, now_s) + _ROOM_S
-        for task in self._traffic:
-            if task.due_s < due_s:
-                chosen, due_s = task, task.due_s
-        self._next = chosen
-        self.due_s = chosen.due_s
 
     def _after_slow(self, now_s: float, was_active: bool) -> None:
         log = self.log
@@ -125,3 +125,7 @@ class CardPoller:
             rate = fastest(self._tree_line_rate, driver_line_rate(log.rare[0].readings))
             if rate != self._counter.pace.line_rate:
                 self._counter.pace = link_pace(rate, self.card.capabilities.counter_bits)
+
+
+def _due_s(task: _Task) -> float:
+    return task.due_s

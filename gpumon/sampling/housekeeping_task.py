@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from gpumon.model.fault import Fault
 from gpumon.sampling.card_log import CardAccess
@@ -32,19 +31,12 @@ _RARE_PHASE_S = 0.7
 class HousekeepingTask:
     """The slow schedule of one card. Each `run` makes one read, so that fast reads can go between."""
 
-    def __init__(
-        self,
-        access: CardAccess,
-        start_s: float,
-        share: float,
-        cpu_time_s: Callable[[], float],
-    ) -> None:
+    def __init__(self, access: CardAccess, start_s: float, share: float) -> None:
         """Set the schedule up. `share`, 0 to 1, is the card's place among the node's: expensive reads take turns."""
         self._reader = access.reader
         self._clock = access.clock
         self._log = access.log
         self._budget = access.budget
-        self._cpu_time_s = cpu_time_s
         # These lie in the past: each read is made once at the beginning and then in its turn.
         self._quick_due_s = self._ring_due_s = start_s - _SECOND_S
         self._process_due_s = start_s + _PROCESS_PHASE_S + (share - 1.0) * self._interval_s
@@ -88,7 +80,6 @@ class HousekeepingTask:
         self._quick_due_s, late = next_deadline(self._quick_due_s, _SECOND_S, now_s)
         source.missed += late
         log.bound()
-        log.cpu_s = self._cpu_time_s()
         sample = self._reader.quick()
         ended_s = self._clock.mono_s()
         if isinstance(sample, Fault):

@@ -1,7 +1,7 @@
 """The sampler: keeps a session with the driver open whenever it can, and closes a tick every second whatever happens.
 
 Three kinds of thread. The supervisor opens, closes and reopens the driver interface; it may block in there for as long
-as the driver likes. Each card has its own (card_threads), and so have Xid events and the host. The caller's thread
+as the driver likes. The cards have theirs (card_threads), and so have Xid events and the host. The caller's thread
 closes ticks from what the others have left behind: it waits for the clock and for nobody else.
 """
 
@@ -33,7 +33,7 @@ from gpumon.sampling.tick_builder import TickBuilder
 _DRAIN_S = 1.8
 _XID_WAIT_S = 1.0  # shorter than the drain: the call cannot be interrupted
 _XID_RETRY_S = 5.0
-_SUPERVISE_PERIOD_S = 0.5
+_SUPERVISE_PERIOD_S = 0.1  # while a call hangs, cards that share its thread are not read for so long at most
 # A driver that went away while a call hung can only be asked again through the handles there are.
 _RESUME_AFTER_LOSS_S = 60.0
 
@@ -226,7 +226,7 @@ class Sampler:
             self._resume_s = now_s + _RESUME_AFTER_LOSS_S
             self._let_go(self._open)
             return
-        threads.start_missing()
+        threads.supervise(now_s)
 
     def _is_released(self, now_s: float) -> bool:
         return now_s < self._released_until_s or not self._settings.driver
@@ -262,7 +262,7 @@ class Sampler:
 
     def _run(self, session: Session, threads: CardThreads) -> None:
         """Start what is not running and make ticks from the session."""
-        threads.start_missing()
+        threads.supervise(time.monotonic())
         clock = RealClock()
         xids = threading.Thread(target=self._read_xids, args=(clock,), name="gpumon-xid", daemon=True)
         threads.add(xids, clock.stop)

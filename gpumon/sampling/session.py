@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpumon.hardware.reader import NodeReader
@@ -13,9 +13,10 @@ from gpumon.model.fault import Fault
 from gpumon.model.samples import CardTick
 from gpumon.model.topology import Topology
 from gpumon.sampling.budget import Budget
-from gpumon.sampling.card_log import SOURCES, CardLog, Source
+from gpumon.sampling.card_log import SOURCES, Source
 from gpumon.sampling.card_poller import CardPoller
 from gpumon.sampling.card_tick import close_card
+from gpumon.sampling.crew import Crew
 from gpumon.sampling.link_pace import tree_line_rate
 
 # The whole driver is gone as soon as one card says so.
@@ -53,17 +54,11 @@ class Session:
     opened_s: float
     pollers: dict[str, CardPoller] = field(default_factory=dict)
     clocks: dict[str, Clock] = field(default_factory=dict)
-    _replaced: CardLog = field(default_factory=CardLog)  # totals of pollers that were replaced
+    crews: tuple[Crew, ...] = ()  # all there were: the time of one that ended counts on
     _silent_since_s: float = math.nan
 
     def start_card(self, card: Card, now_s: float) -> None:
-        """Give the card a poller of its own; replaces one whose thread has ended."""
-        before = self.pollers.get(card.identity.uuid)
-        if before is not None:
-            self._replaced.cpu_s += before.log.cpu_s
-            self._replaced.rejected += before.log.rejected
-            for name, source in before.log.sources.items():
-                merge(self._replaced.sources[name], source)
+        """Give the card its poller."""
         clock = self.driving.new_clock()
         share = self.asked.index(card) / len(self.asked)
         phase_s = _PHASE_FROM_S + share * (_PHASE_TO_S - _PHASE_FROM_S)
@@ -78,7 +73,6 @@ class Session:
             start_s=now_s,
             phase_s=(phase_s - into_second_s) % 1.0,
             share=share,
-            cpu_time_s=self.driving.cpu_time_s,
         )
 
     def gone(self, now_s: float) -> Fault | None:
@@ -111,26 +105,27 @@ class Session:
         lists = [poller.log.processes[0] for poller in tuple(self.pollers.values())]
         return frozenset(process.pid for processes in lists if processes for process in processes)
 
+    def crew(self, pollers: Sequence[CardPoller], clock: Clock) -> Crew:
+        """Put cards into the hands of one thread, which waits by the given clock."""
+        crew = Crew(pollers, clock, self.driving.cpu_time_s)
+        self.crews = (*self.crews, crew)
+        return crew
+
     def cpu_s(self) -> float:
         """Return the CPU time of all card threads so far."""
-        return sum(log.cpu_s for log in self._logs())
+        return sum(crew.cpu_s for crew in self.crews)
 
     def rejected(self) -> int:
         """Return how many counter deltas were faster than their link can be."""
-        return sum(log.rejected for log in self._logs())
+        return sum(poller.log.rejected for poller in self.pollers.values())
 
     def sources(self) -> dict[str, Source]:
         """Return each kind of read over all cards: sums of counts, the longest duration, the newest time."""
         merged = {name: Source() for name in SOURCES}
-        for log in self._logs():
-            for name, source in log.sources.items():
+        for poller in self.pollers.values():
+            for name, source in poller.log.sources.items():
                 merge(merged[name], source)
         return merged
-
-    def _logs(self) -> Iterator[CardLog]:
-        yield self._replaced
-        for poller in tuple(self.pollers.values()):
-            yield poller.log
 
 
 def merge(into: Source, source: Source) -> None:

@@ -11,8 +11,8 @@ from gpumon.model.fault import Fault
 from gpumon.model.samples import Event, Tick
 from gpumon.model.settings import SamplingSettings
 from gpumon.model.topology import NodeFacts, Topology
-from gpumon.sampling.card_poller import CardPoller
 from gpumon.sampling.clocks import CountingClock
+from gpumon.sampling.crew import Crew
 from gpumon.sampling.host_poller import HostPoller
 from gpumon.sampling.opening import Retry, open_session
 from gpumon.sampling.roster import Roster
@@ -73,8 +73,8 @@ class _Run:
         """Return the tick from the present to until_s."""
         self._watch_driver(self._now.mono_s())
         if self._session is not None:
-            for uuid, poller in self._session.pollers.items():
-                _drive(poller, self._session.clocks[uuid], until_s)
+            for crew in self._session.crews:
+                _drive(crew, crew.clock, until_s)
             xids = self._node.xid_events(0.0)
             if not isinstance(xids, Fault):
                 self._builder.add_xids(xids)
@@ -124,6 +124,8 @@ class _Run:
             return
         if self._fault is not None:
             self._builder.events.append(Event(now_s, "driver_back"))
+        for uuid, poller in opened.pollers.items():
+            opened.crew((poller,), opened.clocks[uuid])
         self._session, self._fault = opened, None
         self._retry.succeeded()
         self._facts = (self._node.facts(), opened.topology)
@@ -136,7 +138,7 @@ class _Run:
         return CountingClock(self._now.mono_s(), _WALL_OFFSET_S)
 
 
-def _drive(poller: CardPoller | HostPoller, clock: Clock, until_s: float) -> None:
+def _drive(poller: Crew | HostPoller, clock: Clock, until_s: float) -> None:
     """Let a poller do what falls due before until_s. A call begun before may end after: that is the next tick's."""
     while poller.due_s < until_s:
         clock.wait_until(poller.due_s)
