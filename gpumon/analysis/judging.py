@@ -141,7 +141,8 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, turn: Tur
         own = [held[uuid].windows for uuid in {card.uuid: card for card in job.cards} if uuid in held and held[uuid].up]
         signals = period_signals.signals(own, *stretch)
         saving = host.mean(past.host, "write_bytes_per_second", stretch[0]) >= SAVE_BYTES_PER_SECOND
-        said, fast = period.look(signals, *stretch, saving=saving), period_signals.fast_power(signals)
+        beats = period_signals.beats(own, *stretch)
+        said, fast = period.look(signals, beats, *stretch, saving=saving), period_signals.fast_power(signals)
     # Nothing in the regime before says nothing of the present one.
     return period.extend(known, said, fast_power=fast) if present or said is not None else known
 

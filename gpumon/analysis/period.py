@@ -11,11 +11,11 @@ The shares and tolerances were worked out on simulated jobs (seeds from 1,000,00
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpumon.analysis.common_signal import Common
-from gpumon.analysis.period_choice import SELDOM_S, WELL, Said, choose, is_part
+from gpumon.analysis.period_choice import SELDOM_S, WELL, Said, choose, confirmed, is_part
 from gpumon.analysis.period_witness import POWER, RINGS, hear
 
 AGREE = 0.03  # what a step may wander between two looks
@@ -68,15 +68,19 @@ def stretch(past: PeriodPast, now_s: float, longest_s: float, *, present: bool) 
     return (begin_s, end_s) if end_s - begin_s >= SHORTEST_STRETCH_S else None
 
 
-def look(signals: Mapping[str, Common], from_s: float, to_s: float, *, saving: bool) -> Said | None:
+def look(
+    signals: Mapping[str, Common], beats: Sequence[float], from_s: float, to_s: float, *, saving: bool
+) -> Said | None:
     """Return the period that one stretch of time shows, None where none is clear.
 
     Args:
         signals: the common signal of each kind of sample, by the names of `period_witness.WITNESS`.
+        beats: what the spectra of the links' slots say, seconds; links that say nothing are left out.
         from_s: the stretch.
         saving: the job writes to disk as saves do: a long cycle may be theirs.
     """
-    said = choose(hear(signals), to_s - from_s)
+    witnesses = hear(signals, beats)
+    said = confirmed(choose(witnesses, to_s - from_s), witnesses, beats)
     if said is None or (to_s - from_s) < FEWEST_CYCLES * said.period_s or (saving and said.period_s > SAVE_CYCLE_S):
         return None
     return replace(said, from_s=from_s, to_s=to_s)
@@ -91,6 +95,8 @@ def extend(past: PeriodPast, said: Said | None, *, fast_power: bool) -> PeriodPa
     looks = (*past.looks, said)[-KEPT:]
     if said is not None and _given(past, said, fast_power):
         return replace(past, looks=looks, step_s=said.period_s, missed=0)
+    if said is not None and _within(past, said):
+        return replace(past, looks=looks)
     other = said is not None and len(said.support) > 1 and not is_part(said.period_s, past.step_s)
     kept_s = past.step_s if past.missed < MISSED and not other else math.nan
     return replace(past, looks=looks, step_s=kept_s, missed=past.missed + 1)
@@ -100,16 +106,23 @@ def _given(past: PeriodPast, said: Said, fast_power: bool) -> bool:
     """Return True where one look's period may be given."""
     if is_part(said.period_s, past.step_s):
         return False  # several of the known step repeat as well
+    if _within(past, said):
+        return False
     alike = [one for one in past.looks if one is not None and _same(one.period_s, said.period_s)]
     if said.to_s - said.from_s < BRIEF_S and not any(abs(one.from_s - said.from_s) > APART_S for one in alike):
         return False
-    if said.agreed or _same(past.step_s, said.period_s):
+    if said.agreed or said.beaten or _same(past.step_s, said.period_s):
         return True
     off = [math.inf if one is None else abs(one.period_s / said.period_s - 1.0) for one in past.looks[-AGAIN:]]
     if len(off) == AGAIN and max(off) <= STEADY and (len(_through(said)) > 1 or _only_rings(said)):
         return True
     again = any(share <= EXACTLY for share in off)
     return again and any(_alone(name, said, fast_power) for name in said.speaking)
+
+
+def _within(past: PeriodPast, said: Said) -> bool:
+    """Return True where one witness sees what happens within the known step: no other step, and no doubt of it."""
+    return len(said.support) == 1 and is_part(past.step_s, said.period_s)
 
 
 def _through(said: Said) -> frozenset[str]:

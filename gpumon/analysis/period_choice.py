@@ -14,8 +14,8 @@ The shares below were worked out on simulated jobs (seeds from 1,000,000 on) and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gpumon.analysis.period_witness import Witness
 
@@ -37,6 +37,8 @@ MULTIPLE = 0.03  # how far a multiple may be off, of the ratio
 MOST_PARTS = 6
 RIVAL = 0.9  # of the highest mean share: what is less is no second answer
 SELDOM_S = 0.065  # a source that measures more seldom can beat with a step
+BEATS = 0.015  # how far the spectrum of a link may be off
+BEATEN = 0.6  # least share that a witness must explain where the spectrum says the same
 SURE = 0.65  # share of the second of two witnesses that agree
 THIRD = 0.5  # of the third of three
 
@@ -52,6 +54,7 @@ class Said:
     others: float = 0.0  # most that any candidate explains to a witness that does not support it
     from_s: float = math.nan  # the stretch of time that was looked at
     to_s: float = math.nan
+    beaten: bool = False  # the spectrum of the link's slots says the same
 
     @property
     def agreed(self) -> bool:
@@ -74,6 +77,33 @@ class _Standing:
     @property
     def weight(self) -> float:
         return sum(self.support.values())
+
+
+def confirmed(said: Said | None, witnesses: Mapping[str, Witness], beats: Sequence[float]) -> Said | None:
+    """Return the period that the spectrum of a link's slots says as well as the witnesses, else what they say alone.
+
+    Source and spectrum go wrong in other ways: what is sampled too seldom looks like itself after several steps, and in
+    a spectrum of slots at uneven times it looks like nothing.
+
+    Args:
+        beats: what the spectra of the links say, as `beat.of_slots` gives it; NaN for nothing.
+    """
+    for beat_s in beats:
+        if said is not None:
+            if abs(said.period_s - beat_s) <= BEATS * beat_s and max(said.support.values()) >= BEATEN:
+                return replace(said, beaten=True)
+            continue
+        near = [
+            (share, name, period_s)
+            for name, witness in witnesses.items()
+            for period_s, share in witness.shares.items()
+            if abs(period_s - beat_s) <= BEATS * beat_s and period_s >= RESOLVED * witness.refresh_s
+        ]
+        support = {name: share for share, name, _ in sorted(near) if share >= BEATEN}
+        if support:
+            refresh = {name: witnesses[name].refresh_s for name in support}
+            return Said(max(near)[2], support, frozenset(support), refresh, beaten=True)
+    return said
 
 
 def choose(witnesses: Mapping[str, Witness], seconds: float) -> Said | None:

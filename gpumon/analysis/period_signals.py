@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpumon.analysis import windows
+from gpumon.analysis import beat, windows
 from gpumon.analysis.common_signal import Common, common, measured_every_s, pooled
 from gpumon.analysis.windows import RX, T0, T1, TX, CardWindows, Window
 from gpumon.model.card import LinkSource, PowerKind
@@ -18,6 +18,7 @@ MOST_POOLED = 4000  # samples that are pooled
 FEWEST_SLOTS = 10  # of a direction
 MEAN_POWER_S = 1.0  # what GetPowerUsage averages over, Ampere and newer (nvml.h)
 WINDOW_S = 0.02  # that nvmlDeviceGetPcieThroughput watches
+BEAT_S = 40.0  # in which a step keeps its length
 FAST_POWER_S = 0.045  # refresh that shows what utilization, renewed seven times a second, beats with
 
 Times = tuple[Floats, Floats]
@@ -38,6 +39,16 @@ def signals(cards: Sequence[CardWindows], from_s: float, to_s: float) -> dict[st
     return {name: signal for name, signal in found.items() if signal is not None}
 
 
+def beats(cards: Sequence[CardWindows], from_s: float, to_s: float) -> tuple[float, ...]:
+    """Return the beat of the cards' exchange, over PCIe and over NVLink, seconds; what shows none is left out."""
+    newest_s = max(from_s, to_s - BEAT_S)
+    found = (
+        beat.of_slots([_slots(window, newest_s, to_s) for window in windows_of])
+        for windows_of in ([card.pcie for card in cards], [card.nvlink for card in cards])
+    )
+    return tuple(period_s for period_s in found if not math.isnan(period_s))
+
+
 def fast_power(found: dict[str, Common]) -> bool:
     """Return True where power is measured often enough to show what the rings could beat with."""
     return "power" in found and found["power"].refresh_s <= FAST_POWER_S
@@ -56,13 +67,17 @@ def _samples(window: Window, from_s: float, to_s: float) -> Times:
     return found[0, : (end := int(found[0].searchsorted(to_s, side="right")))], found[1, :end]
 
 
+def _slots(window: Window, from_s: float, to_s: float) -> Floats:
+    slots = windows.since(window, from_s)
+    return slots[:, : int(slots[T1].searchsorted(to_s, side="right"))]
+
+
 def _rates(window: Window, from_s: float, to_s: float) -> Times:
     """Return the middles of the slots, and the mean of both directions' rates in units of their spread.
 
     A direction that was not looked at in a slot plays no part there.
     """
-    slots = windows.since(window, from_s)
-    slots = slots[:, : int(slots[T1].searchsorted(to_s, side="right"))]
+    slots = _slots(window, from_s, to_s)
     lengths = slots[T1] - slots[T0]
     total, seen = np.zeros(lengths.size), np.zeros(lengths.size)
     for direction in (RX, TX):

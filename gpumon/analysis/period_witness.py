@@ -7,7 +7,7 @@ candidate for all of them, and so are its parts: what is sampled too seldom show
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpumon.analysis.common_signal import Common, halved, newest
@@ -72,11 +72,12 @@ def _kind(signal: Common) -> _Kind:
     return _Kind(signal, newest(signal, SHORT_WINDOW_S), newest(long, MIDDLE_WINDOW_S), long)
 
 
-def hear(signals: Mapping[str, Common]) -> dict[str, Witness]:
+def hear(signals: Mapping[str, Common], beats: Sequence[float] = ()) -> dict[str, Witness]:
     """Return what each witness says, by its name; those that see no candidate are left out.
 
     Args:
         signals: the common signal of each kind of sample; keys are those of WITNESS.
+        beats: further candidates.
     """
     kinds = {name: _kind(signal) for name, signal in signals.items()}
     shares: dict[str, dict[float, float]] = {WITNESS[name]: {} for name in kinds}
@@ -96,7 +97,7 @@ def hear(signals: Mapping[str, Common]) -> dict[str, Witness]:
                 worth.append(period_s)
         return worth
 
-    whole = _apart([lag for signal in signals.values() for lag in lags(signal)], [])
+    whole = _apart([lag for signal in signals.values() for lag in lags(signal)] + list(beats), [])
     worth = ask(whole)
     ask(_apart([period_s / part for period_s in _bases(worth) for part in PARTS], whole))
     refresh = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpumon.analysis.period_choice import Said, choose
+from gpumon.analysis.period_choice import Said, choose, confirmed
 from gpumon.analysis.period_witness import Witness
 
 MINUTE = 60.0
@@ -113,3 +113,22 @@ def test_nobody_says_anything() -> None:
     """No witnesses, or none that finds a candidate good, is no period."""
     assert chosen() is None
     assert chosen(power=Witness(0.02, {1.0: 0.2})) is None
+
+
+def test_the_spectrum_of_the_slots_confirms_or_says_it_first() -> None:
+    """A period that a witness explains and the spectrum shows is confirmed, and said where the witnesses disagree."""
+    witnesses = {"nvlink": Witness(0.058, {0.145: 0.86, 0.288: 0.92}), "link": Witness(0.125, {0.288: 0.3})}
+    alone = Said(0.288, {"nvlink": 0.92}, frozenset({"nvlink"}), {"nvlink": 0.058})
+    both = confirmed(alone, witnesses, (0.2873,))
+    assert both is not None and both.beaten
+    first = confirmed(None, witnesses, (0.2873,))
+    assert first is not None and first.beaten
+    assert (first.period_s, set(first.support)) == (0.288, {"nvlink"})
+
+
+def test_a_spectrum_that_no_witness_shares_says_nothing() -> None:
+    """Neither a multiple of what is said nor a period that nobody explains is confirmed."""
+    witnesses = {"power": Witness(0.02, {0.219: 0.79, 0.875: 0.23})}
+    alone = Said(0.219, {"power": 0.79}, frozenset({"power"}), {"power": 0.02})
+    assert confirmed(alone, witnesses, (0.875,)) is alone
+    assert confirmed(None, witnesses, (0.875,)) is None
