@@ -90,6 +90,7 @@ struct call {
     char answer[4096]; /* scripted value; "" none */
     int attempt_count; /* count that goes with a scripted INSUFFICIENT_SIZE, -1 none */
     int64_t cpu_ns;    /* of this thread when the call began */
+    double began_s, ends_s; /* monotonic; a call may have to last until then */
 };
 void call_begin(struct call *call, struct handle *device, const char *name, long argument);
 void call_end(struct call *call);
@@ -127,6 +128,7 @@ double rate_at(int card, enum channel channel, double x);
 double integral_at(int card, enum channel channel, double x);
 double mean_over(int card, enum channel channel, double a, double b);
 void sleep_s(double seconds);
+void take_s(double seconds);
 
 /* sensors.c */
 struct sample { uint64_t stamp; double value; };

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SPUN_S 2e-4
+
 static const char *const NAMES[CHANNELS] = {
     "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx", "power", "kernel", "memory_controller", "sm_active",
     "sm_occupancy", "tensor_active", "dram_active", "sm_clock", "memory_clock", "temperature", "memory_used",
@@ -46,6 +48,14 @@ double now_s(void) {
 void sleep_s(double seconds) {
     struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
     while (nanosleep(&t, &t) != 0) {
+    }
+}
+
+/* A sleep overruns by the kernel's slack of 0.05 ms and by what the processors are busy with: the end is spun. */
+void take_s(double seconds) {
+    double end = monotonic_s() + seconds;
+    if (seconds > SPUN_S) sleep_s(seconds - SPUN_S);
+    while (monotonic_s() < end) {
     }
 }
 

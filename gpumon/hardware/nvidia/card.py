@@ -36,6 +36,10 @@ _ENERGY_REFRESH_S = 1.0
 # Pauses between two looks for a lost card: doubled from the first to the last.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 5.0, 60.0
 
+# The quick reading comes once a second; the counters are read within 0.06 s where they are read often. Its fields ride
+# with the last of these reads before it, and are no older than 0.1 s then.
+_RIDE_AFTER_S = 0.9
+
 _QUICK_FIELDS = (
     fields.POWER_INSTANT,
     fields.MEMORY_TEMPERATURE,
@@ -104,7 +108,7 @@ class _Session:
         self.gpm = GpmReader(device, clock, self.sieve) if "gpm" in card.capabilities.features else None
         self.slices: tuple[tuple[Device, MigSlice], ...] = mig_slices(device) if card.mig_enabled else ()
         self.processes = ProcessReader(device, clock, self.slices, memory_total, pid_limit)
-        self.counters = Counters(device, card, clock, self.sieve)
+        self.counters = Counters(device, card, clock, self.sieve, rider=self.quick_fields)
         self.windows = WindowUnit(device.meter)
         self.energy: tuple[float, float] | None = None  # the last good reading: joules, when
 
@@ -252,7 +256,9 @@ class NvmlCardReader:
         page.put("memory_controller_ratio", memory_controller, lambda value: sieve.percent(value, "memory_controller"))
         page.put("bus_busy_ratio", device.bus_busy_percent(), lambda value: sieve.percent(value, "bus_busy"))
         _put_memory(page, device, sieve)
-        values = session.quick_fields.read()
+        ridden = session.counters.taken_along()
+        values = session.quick_fields.values(ridden) if ridden else session.quick_fields.read()
+        session.counters.take_along(self._clock.mono_s() + _RIDE_AFTER_S)
         if isinstance(values, Fault):
             values = [values] * len(_QUICK_FIELDS)
         power = values[0] if "power_instant" in self._card.capabilities.features else Fault.NOT_SUPPORTED

@@ -23,6 +23,9 @@ _STAMP_MARGIN_S = 0.1
 _STAMP, _STATUS, _BITS, _SIZE = 2, 5, 6, 7
 _MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
 
+# Fields that travelled with the counters are as good as their own call's for so long.
+_RIDDEN_FRESH_S = 0.15
+
 # The driver averages utilization over 1/6 s or more (nvml.h): asking sooner brings the same figure again.
 _UTILIZATION_PERIOD_S = 1 / 6
 
@@ -34,9 +37,11 @@ class Counters:
     """
 
     __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_memory", "_memory_due_s", "_nvlink",
-                 "_power_at", "_receive", "_sieve", "_transmit")  # fmt: skip
+                 "_power_at", "_receive", "_ridden", "_ridden_s", "_rider", "_rider_due_s", "_sieve", "_transmit",
+                 "_wanted", "_wide", "_wide_fields")  # fmt: skip
 
-    def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve) -> None:
+    def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve, rider: FieldBatch) -> None:
+        """Prepare the reading. `rider`: fields of another reading that travel with this one when asked to."""
         features = card.capabilities.features
         self._device = device
         self._clock = clock
@@ -56,7 +61,13 @@ class Counters:
         if self._nvlink is not None:
             self._receive, self._transmit = NvLinkTotal(self._nvlink.summed), NvLinkTotal(self._nvlink.summed)
             wanted += [*self._nvlink.receive, *self._nvlink.transmit]
-        self._batch = FieldBatch(device, wanted, fixed=True)
+        self._wanted = tuple(wanted)
+        self._batch = self._wide = FieldBatch(device, wanted, fixed=True)
+        self._wide_fields: tuple[tuple[int, int], ...] = ()  # the rider's fields in the wide batch
+        self._rider = rider
+        self._rider_due_s = math.inf
+        self._ridden: tuple[int, ...] = ()
+        self._ridden_s = -math.inf
 
     def read(self) -> CounterSample | Fault:
         """Read the counters; NOT_SUPPORTED on a card that has none."""
@@ -64,7 +75,7 @@ class Counters:
             return Fault.NOT_SUPPORTED
         clock = self._clock
         before_s = clock.mono_s()
-        numbers = self._batch.numbers()
+        numbers = self._batch.numbers() if before_s < self._rider_due_s else self._numbers_with_rider()
         if isinstance(numbers, Fault):
             return numbers
         after_s = clock.mono_s()
@@ -87,6 +98,28 @@ class Counters:
             nvlink_rx,
             nvlink_tx,
         )
+
+    def take_along(self, due_s: float) -> None:
+        """Read the rider's fields, too, in the first call after due_s: a call less for the driver."""
+        self._rider_due_s = due_s if self._wanted else math.inf
+
+    def taken_along(self) -> tuple[int, ...]:
+        """Return the rider's numbers as `FieldBatch.numbers` would, if any were read in the last moments."""
+        fresh = self._clock.mono_s() - self._ridden_s <= _RIDDEN_FRESH_S
+        return self._ridden if fresh and self._wide_fields == self._rider.wanted else ()
+
+    def _numbers_with_rider(self) -> tuple[int, ...] | Fault:
+        self._rider_due_s = math.inf
+        if self._wide_fields != self._rider.wanted:
+            self._wide_fields = self._rider.wanted
+            self._wide = FieldBatch(self._device, self._wanted + self._wide_fields, fixed=True)
+        numbers = self._wide.numbers()
+        if isinstance(numbers, Fault):
+            return numbers
+        self._ridden_s = self._clock.mono_s()
+        own = len(self._wanted) * _SIZE
+        self._ridden = numbers[own:]
+        return numbers[:own]
 
     def witnesses(self) -> tuple[float, float]:
         """Return (instantaneous watts, memory-controller ratio) alone. NaN where the card has none."""

@@ -66,8 +66,15 @@ class FieldBatch:
     def read(self) -> list[float | Fault] | Fault:
         """Return the values in the order given, whole numbers as int. What is missing is a Fault in its place."""
         numbers = self.numbers()
-        if isinstance(numbers, Fault):
-            return numbers
+        return numbers if isinstance(numbers, Fault) else self.values(numbers)
+
+    @property
+    def wanted(self) -> tuple[tuple[int, int], ...]:
+        """The (field id, scope) still in the batch, in the order of `numbers`."""
+        return tuple(self._fields[place] for place in self._places)
+
+    def values(self, numbers: Sequence[int]) -> list[float | Fault] | Fault:
+        """Return what `read` does from numbers that a call for the `wanted` fields brought."""
         values: list[float | Fault] = [Fault.NOT_SUPPORTED] * len(self._fields)
         refused = []
         for index, place in enumerate(self._places):

@@ -37,8 +37,9 @@ _PID_MAX = 1 << 22  # the kernel's own limit on 64-bit machines
 # Utilization stamped longer ago than the last look says nothing about now; the first look goes back this far.
 _FIRST_LOOK_S = 5.0
 # Each list holds a driver lock for about 4.5 ms (MangoHud #2104). On a node of compute jobs those of graphics and MPS
-# are empty for weeks: an empty one is asked again after this time; until then a new process on it alone is not seen.
-_EMPTY_STAYS_S = 20.0
+# are empty for weeks: an empty one is asked again after this time, or when the card's memory has moved by a context's.
+_EMPTY_STAYS_S = 60.0
+_CONTEXT_BYTES = 32 * 2**20
 _STAMP_TOLERANCE_S = 1.0  # the driver samples up to once a second and stamps by another clock
 
 
@@ -105,6 +106,7 @@ class ProcessReader:
         self._pid_limit = pid_limit
         self._capacity = 64
         self._empty_until_s: dict[tuple[str, str], float] = {}  # by (mig_uuid, kind)
+        self._used_bytes: dict[str, float] = {}  # by mig_uuid: memory in use at the last look
         self._since_us = 0  # newest utilization stamp this card returned
         self._looked_s = math.nan
         self._wall_offset_s = math.nan
@@ -135,8 +137,9 @@ class ProcessReader:
 
     def _list(self, device: Device, mig_uuid: str, merged: dict[tuple[int, str], GpuProcess]) -> Fault | None:
         now_s = self._clock.mono_s()
+        moved = self._memory_moved(device, mig_uuid)
         for kind, name in _KINDS:
-            if now_s < self._empty_until_s.get((mig_uuid, kind), -math.inf):
+            if not moved and now_s < self._empty_until_s.get((mig_uuid, kind), -math.inf):
                 continue
             filled = process_list(device, name, self._capacity)
             if isinstance(filled, Fault):
@@ -156,6 +159,13 @@ class ProcessReader:
             for entry in entries:
                 _merge(merged, GpuProcess(entry.pid, kind, entry.memory_bytes, mig_uuid))
         return None
+
+    def _memory_moved(self, device: Device, mig_uuid: str) -> bool:
+        memory = device.memory_bytes()
+        used = math.nan if isinstance(memory, Fault) else float(memory[1])
+        before = self._used_bytes.get(mig_uuid, math.nan)
+        self._used_bytes[mig_uuid] = used
+        return abs(used - before) > _CONTEXT_BYTES
 
     def _utilization(self, pids: set[int]) -> dict[int, float]:
         """Return each process's newest share of SM samples since the last look. Unknown pids are left out."""
