@@ -16,6 +16,7 @@ from gpumon.analysis import gaps
 from gpumon.analysis.activity import GPM_COMPUTE, GPM_WAIT
 from gpumon.analysis.evidence import CardEvidence
 from gpumon.analysis.overlap import FAST
+from gpumon.analysis.throttling import HOLDING
 from gpumon.model.job import Job
 
 HOST_GAP = 0.25  # more gap than the median of the others
@@ -27,10 +28,12 @@ SLOWER = 0.115
 ALONE = 0.65
 WAITED = 0.4
 LATE_WINDOW_S = 20.0  # of evidence: batches that are late by chance take turns within it
-# Of the time, at least: transfers behind work, and bytes that move after it. A forward pass is a third of the work.
-HIDDEN = 0.15
-STILL_MOVING = 0.1
-FORWARD_SHARE = 1 / 3
+HIDDEN = 0.15  # of the time, at least: transfers behind work
+ALIKE = 0.08  # of the time: two cards that work so nearly as long work as long
+# A card held by heat or the brake for this share of the window draws less at work. Boost alone makes clocks differ by
+# less than this share of the others'.
+HELD = 0.3
+LOST_CLOCK = 0.95
 NARROW = 0.6  # of the other cards' ceiling
 NARROW_FULL = 0.7  # saturation of the narrow link while it is busy
 COLLECTIVE_SHARE = 0.45  # of a link's ceiling that collectives through host memory reach (28 of 63, 13 of 31.5 GB/s)
@@ -72,6 +75,27 @@ def looks_like_work(cards: list[CardEvidence]) -> dict[str, float]:
     shown = [card for card in cards if card.levels is not None and card.levels.learned and card.power_kind in FAST]
     by_gpm = len(active) == len(cards) and len(shown) < len(cards) - 1
     return {card.uuid: _work_of(card, borrowed, level if by_gpm else math.nan) for card in cards}
+
+
+def _with_lost_clock(cards: list[CardEvidence], work: dict[str, float]) -> dict[str, float]:
+    """Return the shares of work, where a card held by heat or the brake works as long as its clock makes it.
+
+    Its levels of power were learned at its full clock. What is left at half of it looks like waiting, though the others
+    wait for this card: the same kernels take as much longer as the clock is lower.
+    """
+    held = [card for card in cards if max(card.throttled.get(reason, 0.0) for reason in HOLDING) >= HELD]
+    others = [card for card in cards if card not in held]
+    usual = [work[card.uuid] for card in others if not math.isnan(work[card.uuid])]
+    if 2 * len(held) >= len(cards) or not usual:
+        return work
+    longer = dict(work)
+    for card in held:
+        clock = _clock_of(card, others)
+        if clock < LOST_CLOCK:
+            gap = 0.0 if math.isnan(card.gap) else card.gap
+            shown = 0.0 if math.isnan(work[card.uuid]) else work[card.uuid]
+            longer[card.uuid] = max(shown, min(1.0 - gap, _median(usual) / clock))
+    return longer
 
 
 def _borrowed_waiting(cards: list[CardEvidence]) -> float:
@@ -119,6 +143,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
     work = looks_like_work(up)
     if len(up) < 2:
         return Waiting(work=work)
+    work = _with_lost_clock(up, work)
     held = _held_by_host(up, work)
     if held is not None:
         return held
@@ -173,24 +198,47 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
     ordered = sorted(cards, key=lambda card: work[card.uuid])
     worst, others = ordered[-1], ordered[:-1]
     usual = _median([work[card.uuid] for card in others])
+    active = [card.sm_active for card in others]
+    if all(card.gpm is not None for card in cards) and worst.sm_active - _median(active) < SLOWER / 2:
+        # Levels of power are each card's own, and one of them may have been learned too high. GPM has one scale.
+        return None
     # What the next slowest card would cost anyway is not the worst one's fault.
     cost = work[worst.uuid] - max(usual, work[others[-1].uuid] - SLOWER / 2)
-    # Only waiting with a quiet link is waiting for that card: while bytes move, everybody waits for the link.
-    cost = min(cost, _median([_quiet_wait(card, work[card.uuid]) for card in others]))
     if _hides_transfers(worst, work[worst.uuid]):
-        cost *= FORWARD_SHARE
+        cost = min(cost, _before_transfers(worst, work[worst.uuid], usual, _clock_of(worst, others)))
+    else:
+        # Only waiting with a quiet link is waiting for that card: while bytes move, everybody waits for the link.
+        cost = min(cost, _median([_quiet_wait(card, work[card.uuid]) for card in others]))
     if cost < SLOWER:
         return None
     return Waiting(frozenset({worst.uuid}), cost_ratio=cost, work=dict(work))
 
 
 def _hides_transfers(card: CardEvidence, work: float) -> bool:
-    """Return True where transfers run behind a card's work for long and bytes still move when it has ended.
+    """Return True where transfers run behind a card's work for long."""
+    return card.pcie.known and card.pcie.busy[0] + work - 1.0 >= HIDDEN
 
-    There the link sets the pace. A slower card delays only the first transfer, by what its forward pass takes longer.
+
+def _before_transfers(card: CardEvidence, work: float, usual: float, clock: float) -> float:
+    """Return how much shorter a step would be if a card whose transfers run behind its work worked as long as usual.
+
+    Where the link sets the pace the card delays only the first transfer, by what its work until then takes longer: of
+    the time without a transfer as large a share as of all its work. Where the card sets the pace it is more. The others
+    wait with busy links in both: a ring moves as its latest card hands on.
+
+    Args:
+        clock: the card's over that of the others. Where it is lower, work takes as much longer and no more.
     """
     gap = 0.0 if math.isnan(card.gap) else card.gap
-    return card.pcie.known and card.pcie.busy[0] + work - 1.0 >= HIDDEN and 1.0 - gap - work >= STILL_MOVING
+    longer = min(work, usual / clock) if clock < LOST_CLOCK else work
+    return (1.0 - gap - card.pcie.busy[1]) * (1.0 - min(1.0, usual / max(longer, 1e-9)))
+
+
+def _clock_of(card: CardEvidence, others: list[CardEvidence]) -> float:
+    """Return the clock of a card over that of the others; 1 where it is not known."""
+    known = [other.sm_clock_ratio for other in others if not math.isnan(other.sm_clock_ratio)]
+    ratio = card.sm_clock_ratio / _median(known) if known else math.nan
+    return 1.0 if math.isnan(ratio) else ratio
 
 
 def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float], job: Job) -> Waiting | None:
@@ -204,10 +252,17 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
     cost = worst.gap - usual
     if cost < SLOWER or others[-1].gap - usual > ALONE * cost:
         return None
-    # Where no level of waiting is known, loaders or disks at work must say that batches are late.
     shown = [card for card in others if card.levels is not None and card.levels.learned]
-    waits = _median([_quiet_wait(card, work[card.uuid]) for card in shown]) if shown else math.nan
-    if waits < WAITED * cost or (not shown and not gaps.host_works(host, len(job.processes))):
+    if shown:
+        # Who works as long as the others and is longer without a kernel waits less for transfers and peers, by just as
+        # much: where transfers run behind the work the others wait for it with busy links.
+        alike = abs(work[worst.uuid] - _median([work[card.uuid] for card in others])) <= ALIKE
+        waits = _median([_quiet_wait(card, work[card.uuid]) for card in shown])
+        waited_for = alike or waits >= WAITED * cost
+    else:
+        # Where no level of waiting is known, loaders or disks at work must say that batches are late.
+        waited_for = gaps.host_works(host, len(job.processes))
+    if not waited_for:
         return None
     return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, work=dict(work))
 

@@ -69,6 +69,30 @@ def test_a_slower_card_without_a_sign_is_unknown() -> None:
     assert (found.gpu, found.cause) == (1, "unknown")
 
 
+def test_a_card_at_half_its_clock_is_named_though_it_draws_little() -> None:
+    """What a hot card draws at work looks like its waiting; its clock says that it works while the others wait."""
+    slowed = Script(
+        (Phase(0.8, 190.0), Phase(0.2, EXCHANGE, RATE, RATE, memory=0.05)),
+        throttle=frozenset({"sw_thermal"}),
+        clock_ratio=0.5,
+        temperature=90.0,
+    )
+    quick = Script((Phase(0.4, WORK), Phase(0.4, WAIT, memory=0.02), Phase(0.2, EXCHANGE, RATE, RATE, memory=0.05)))
+    (found,) = named([quick, quick, slowed, quick])
+    assert (found.gpu, found.cause) == (2, "thermal")
+    assert found.cost_ratio == pytest.approx(0.4, abs=0.1)
+
+
+def test_a_slower_card_is_named_where_transfers_hide_behind_work() -> None:
+    """The others wait for it with busy links: the time before the first transfer is what it makes longer."""
+    late = Script((Phase(0.45, WORK), Phase(0.5, WORK, RATE, RATE, memory=0.05), Phase(0.05, WAIT, memory=0.02)))
+    early = Script(
+        (Phase(0.25, WORK), Phase(0.2, WAIT), Phase(0.25, WORK, RATE, RATE), Phase(0.3, EXCHANGE, RATE, RATE))
+    )
+    (found,) = named([early, early, late, early])
+    assert found.gpu == 2
+
+
 def test_no_name_without_several_processes() -> None:
     """One process that drives all cards has no rank that is late."""
     assert named([worker(), worker(late_s=0.15), worker(), worker()], processes=1) == ()
