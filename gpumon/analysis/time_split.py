@@ -281,7 +281,7 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
     shape = _Layout(
         serving=_serving(layout),
         split_in_layers=tensor,
-        staged=staged,
+        staged=staged or waiting.in_turn,
         large_messages=layout.asked in LARGE_MESSAGES and not tensor and not staged,
         distributed=tensor or staged or layout.world_size > 1,
         through_host=len(evidence.working) > 1 and gaps.through_host(evidence.host, layout),

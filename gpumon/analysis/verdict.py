@@ -32,7 +32,7 @@ LEAD_ERROR = 0.06
 LEAST_CONFIDENCE = 0.6
 # A lead of this size leaves 0.37 of a coin's doubt. Worked out on seeds from 1,000,000 on, where a normal distribution
 # is far too sure; the calibration error of `python -m benchmarks.accuracy --first 1000000` is what comes of it.
-LEAD_SCALE = 0.09
+LEAD_SCALE = 0.07
 OPEN = 0.1  # standard error of the lead
 MATMULS_DRAW = 0.8  # of the limit: a copy kernel draws 404 of 600 W, decode 137 to 300 of 700 W
 UNLEARNED_CAP = 0.8  # levels from published ranges only
