@@ -53,8 +53,9 @@ class CounterTask:
         self._lateness = Lateness(start_s)
 
     def wake(self, mono_s: float) -> None:
-        """Read at once: the card has work again."""
-        self.due_s = self._grid_s = min(self.due_s, mono_s)
+        """Read at once: the card has work again. From then on in step with other cards of its pace, see crew."""
+        self.due_s = min(self.due_s, mono_s)
+        self._grid_s = self.due_s - self.due_s % self.pace.busy_period_s
 
     def run(self, now_s: float) -> None:
         """Read the counters, log the slot since the last reading, and set the next deadline."""
