@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from gpumon.analysis import gaps
 from gpumon.analysis.case import Case, Suspicion
 from gpumon.analysis.causes import CAUSES, hung, idle, throttled_power
 from gpumon.analysis.time_split import LARGE_MESSAGES, Split
@@ -100,9 +101,18 @@ def _open_question(case: Case, result: Split, job_class: JobClass) -> str:
     several = len(case.cards) > 1 and job_class in {JobClass.COMMUNICATION, JobClass.COMPUTE}
     if several and all(hung.may_stand_still(card) for card in case.cards):
         return "kernels run at little power and nothing is seen to move: light work, an exchange, or a hang"
-    if job_class is JobClass.COMPUTE and "memory" not in result.signals and not _draws_as_matmuls(case):
-        return "memory activity cannot be read, and power does not tell arithmetic from card memory"
+    if "memory" not in result.signals and not _draws_as_matmuls(case):
+        if job_class is JobClass.COMPUTE:
+            return "memory activity cannot be read, and power does not tell arithmetic from card memory"
+        if several and job_class is JobClass.COMMUNICATION and _may_serve(case) and result.spread >= OPEN:
+            return "memory activity cannot be read, and power does not tell waiting for peers from card memory"
     return ""
+
+
+def _may_serve(case: Case) -> bool:
+    """Return True where the job answers requests, or nothing says what it is: tokens are bound by card memory."""
+    layout = case.job.layout
+    return layout.framework in gaps.SERVERS or not (layout.framework or layout.asked)
 
 
 def _draws_as_matmuls(case: Case) -> bool:

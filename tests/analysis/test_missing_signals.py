@@ -34,6 +34,16 @@ def test_decode_without_memory_activity_is_not_compute() -> None:
     assert judged(matmuls, layout=alone).job_class is JobClass.COMPUTE
 
 
+def test_decode_over_two_cards_without_memory_activity_is_no_exchange() -> None:
+    """Tokens that wait for card memory draw as little as cards that wait for each other; replicas do not decode."""
+    decode = [Script((Phase(1.0, 230.0, 1.5e9, 1.5e9, memory=0.7),)) for _ in range(2)]
+    server = Layout(framework="vllm", asked="tp", tensor_parallel=2, world_size=2)
+    assert judged(blinded(decode, "memory"), layout=server).job_class is JobClass.UNKNOWN
+    exchange = (Phase(0.3, 450.0, memory=0.4), Phase(0.7, 170.0, 25e9, 25e9, memory=0.05))
+    replicas = blinded([Script(exchange) for _ in range(4)], "memory")
+    assert judged(replicas, layout=DDP).job_class is JobClass.COMMUNICATION
+
+
 def test_an_unread_limit_leaves_an_active_power_cap_open() -> None:
     """The cap is normal at the default limit and a throttle at a lowered one."""
     capped = replace(subjects.evidence("GPU-0", 0), throttled={"sw_power_cap": 0.9})
