@@ -48,8 +48,9 @@ after a minute the job has mostly shown them again, so that the two columns diff
 macro-F1: resampled jobs). Seeds of this page are never used for tuning.
 
 What a slow card *costs* is how much shorter a step of the same job is with that card like its neighbour. It counts as
-named, rightly or wrongly, where it was named at any time in the last 40 s. A board that is slower at equal clocks shows
-nothing of why: there `unknown` is the right cause.
+named where it was named at any time in the last 40 s, and as wrongly named where it costs little in these and in the
+40 s before them, of which the first of these names speak. A board that is slower at equal clocks shows nothing of why:
+there `unknown` is the right cause.
 """
 TRACES = """## Recorded telemetry, a smoke test
 

@@ -275,7 +275,7 @@ def outcome_of(instance: Instance, truth: JobTruth, said: tuple[Verdict, Named],
         said_culprits=tuple(named),
         said_causes=tuple(straggler.cause for straggler in named.values()),
         said_costs=tuple(straggler.cost_ratio for straggler in named.values()),
-        costs=tuple(costs.get(gpu, 0.0) for gpu in named),
+        costs=_costs_of(instance, costs, named),
         optimizer_step_s=truth.optimizer_step_s,
         micro_step_s=truth.micro_step_s,
         said_step_s=verdict.step_seconds,
@@ -299,6 +299,21 @@ def true_costs(instance: Instance, truth: JobTruth) -> dict[int, float]:
         shorter = 1.0 - free.optimizer_step_s / truth.optimizer_step_s
         costs[instance.victim] = max(0.0, shorter) if not math.isnan(shorter) else costs[instance.victim]
     return costs
+
+
+def _costs_of(instance: Instance, costs: dict[int, float], named: Named) -> tuple[float, ...]:
+    """Return what each named card costs.
+
+    A name that was said in the time the truth speaks of rests on the seconds before it, at most JUDGED_S of them: a
+    card that cost much then was rightly named. So it is the greater of the costs in that time and in the one before.
+    """
+    end_s = instance.seconds - JUDGED_S
+    earlier: dict[int, float] = {}
+    if end_s > 0.0 and any(costs.get(gpu, 0.0) < NAMEABLE for gpu in named):
+        world = World(instance.scenario, _seed(instance))
+        world.advance(end_s)
+        earlier = dict(job_truths(world, max(0.0, end_s - JUDGED_S), end_s)[0].costs)
+    return tuple(max(costs.get(gpu, 0.0), earlier.get(gpu, 0.0)) for gpu in named)
 
 
 def _seed(instance: Instance) -> int:
