@@ -413,12 +413,17 @@ static int code_of_fault(int card) {
 }
 
 #define SHORT_S 0.01
+#define PCIE_TX_BYTES 197
 
 static void answer_call(struct call *call, int card, int slice, const char *name, long argument) {
     char what[96];
     double delay_s = 0.0;
     snprintf(what, sizeof what, "call %s %d", name, card);
     add(what, 1);
+    if (argument == PCIE_TX_BYTES) { /* the field of a batch that costs time */
+        snprintf(what, sizeof what, "field %s:%ld %d", name, argument, card);
+        add(what, 1);
+    }
     struct rule *rule = scripted(card, slice, "everything", argument);
     if (!rule || !take(rule, call, &delay_s)) {
         rule = scripted(card, slice, name, argument);
