@@ -77,6 +77,7 @@ class _Layout:
     serving: Floats  # 1 at points where it answers requests; half of them where nothing says what it is
     split_in_layers: bool  # tensor parallel: every layer waits for its peers
     staged: bool  # pipeline: stages wait for each other in silence
+    told: bool  # something says how the work is cut up
     large_messages: bool  # collectives of replicas: none of them waits for latency
     distributed: bool  # ranks of one launch
     through_host: bool  # collectives over gloo or the loopback network
@@ -169,7 +170,7 @@ def _of_card(
         gap,
         serving=layout.serving,
         split_in_layers=layout.split_in_layers,
-        staged=layout.staged,
+        staged=layout.staged or not layout.told,
         waits=can_wait,
     )
     busy, busy_known = _busy(card, layout)
@@ -282,6 +283,7 @@ def split(evidence: JobEvidence, waiting: Waiting, layout: Layout, *, idle_gaps:
         serving=_serving(layout),
         split_in_layers=tensor,
         staged=staged or waiting.in_turn,
+        told=bool(layout.framework or layout.asked),
         large_messages=layout.asked in LARGE_MESSAGES and not tensor and not staged,
         distributed=tensor or staged or layout.world_size > 1,
         through_host=len(evidence.working) > 1 and gaps.through_host(evidence.host, layout),

@@ -36,9 +36,12 @@ LEAST_CONFIDENCE = 0.6
 LEAD_SCALE = 0.07
 OPEN = 0.1  # standard error of the lead
 MATMULS_DRAW = 0.8  # of the limit: a copy kernel draws 404 of 600 W, decode 137 to 300 of 700 W
+MOST_GAP = 0.1  # of the time without a kernel: with more of it kernels may be small and draw little
+TOKENS_DRAW = 0.92  # the same of a server, also on cards of 300 W: prompts in between draw as much as matmuls do
 UNLEARNED_CAP = 0.8  # levels from published ranges only
 BOUND_CAP = 0.8  # communication by bytes and power means alone, without the test of exposure
 SHORTEST_S = 6.0  # of evidence for any judgement
+STARTS_S = 60.0  # of a job's life: weights of 10 to 100 GB come from a local disk within it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,10 @@ def _open_question(case: Case, result: Split, job_class: JobClass) -> str:
     several = len(case.cards) > 1 and job_class in {JobClass.COMMUNICATION, JobClass.COMPUTE}
     if several and all(hung.may_stand_still(card) for card in case.cards):
         return "kernels run at little power and nothing is seen to move: light work, an exchange, or a hang"
+    unlearned = any(card.levels is None or not card.levels.learned for card in case.cards)
+    pauses = any(card.gap > MOST_GAP for card in case.cards) and unlearned
+    if several and job_class is JobClass.COMMUNICATION and "link" not in result.signals and pauses:
+        return "no link can be seen, and power does not tell waiting for peers from small kernels with pauses"
     if "memory" not in result.signals and not _draws_as_matmuls(case):
         if job_class is JobClass.COMPUTE:
             return "memory activity cannot be read, and power does not tell arithmetic from card memory"
@@ -120,7 +127,8 @@ def _draws_as_matmuls(case: Case) -> bool:
     if case.job.layout.asked in LARGE_MESSAGES:
         return True
     # A limit is missing in logs of other tools only, which lack most other signals as well: there power has to do.
-    return all(not card.power.high_quarter < MATMULS_DRAW * card.power_limit for card in case.cards)
+    share = TOKENS_DRAW if _may_serve(case) else MATMULS_DRAW
+    return all(not card.power.high_quarter < share * card.power_limit for card in case.cards)
 
 
 def _class_of(case: Case, result: Split, answers: list[Suspicion]) -> JobClass:
@@ -142,9 +150,20 @@ def _part(answer: Suspicion, result: Split) -> float:
 
 
 def _host_is_seen(case: Case, answers: list[Suspicion]) -> bool:
-    """Return True where more than gaps speaks for the host: its figures, cards that wait for one, or moved weights."""
+    """Return True where more than gaps speaks for the host: its figures, cards that wait for one, or moved weights.
+
+    Several cards move gradients down to the host and up again as well, where they exchange them through it.
+    """
     told = not math.isnan(case.host("gpu_process_cpus"))
-    return told or case.waiting.by_host or any(answer.detail == "offload" for answer in answers)
+    moved = any(answer.detail == "offload" for answer in answers) and (len(case.cards) == 1 or case.job.layout.offload)
+    return told or case.waiting.by_host or moved
+
+
+def _starts(case: Case) -> bool:
+    """Return True where the job is new and its window reaches back to when it was first seen: it reads its weights and
+    compiles, which every job does once and nobody needs to mend."""
+    age_s = case.evidence.to_s - case.job.first_seen_s
+    return age_s < STARTS_S and case.evidence.from_s - case.job.first_seen_s < SHORTEST_S
 
 
 def judge(case: Case) -> Judgement:
@@ -158,8 +177,11 @@ def judge(case: Case) -> Judgement:
     result = case.split
     if result is None or case.evidence.seconds < SHORTEST_S:
         return Judgement()
-    if idle.without_kernels(case) and not idle.works_on_host(case):
-        return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
+    if idle.without_kernels(case):
+        if _starts(case):
+            return Judgement(evidence=("no kernel has run yet: the job may still be loading",))
+        if not idle.works_on_host(case):
+            return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
     if not _enough(case, result):
         return Judgement(evidence=("too few signals to tell",))
     job_class = _class_of(case, result, answers)

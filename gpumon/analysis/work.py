@@ -94,7 +94,7 @@ def of_card(
         gap: share of time without a kernel.
         serving: 1 at points where it is prompts and tokens instead of passes and optimizer.
         split_in_layers: the layers are cut over the cards, and each waits for its peers.
-        staged: the model is cut into stages, which wait for each other in silence.
+        staged: the model is or may be cut into stages, which wait for each other in silence.
         waits: 0 at points where no peer can hold the card up: whatever is resident works there.
     """
     resident = 1.0 - gap

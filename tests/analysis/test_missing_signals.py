@@ -44,6 +44,34 @@ def test_decode_over_two_cards_without_memory_activity_is_no_exchange() -> None:
     assert judged(replicas, layout=DDP).job_class is JobClass.COMMUNICATION
 
 
+def test_decode_on_a_card_of_300_watts_is_not_compute_either() -> None:
+    """Tokens draw 0.85 of a small limit; a training that draws as much computes."""
+    cards = blinded([Script((Phase(1.0, 255.0, memory=0.85),), limit=300.0, default_limit=300.0)], "memory")
+    server = Layout(framework="vllm", asked="single", world_size=1)
+    assert judged(cards, layout=server).job_class is JobClass.UNKNOWN
+    training = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=1)
+    assert judged(cards, layout=training).job_class is JobClass.COMPUTE
+
+
+def test_gradients_through_the_host_without_processes_are_no_offload() -> None:
+    """Down to the host and up again, with no kernel between: gloo or an optimizer there, and only processes tell."""
+    phases = (
+        Phase(0.5, 450.0),
+        Phase(0.1, 100.0, 0.0, 12e9, kernel=0.0),
+        Phase(0.6, 90.0, kernel=0.0),
+        Phase(0.1, 100.0, 12e9, 0.0, kernel=0.0),
+    )
+    cards = blinded([Script(phases) for _ in range(4)], "processes")
+    assert judged(cards, layout=Layout(), host=None).job_class is JobClass.UNKNOWN
+
+
+def test_small_kernels_with_pauses_and_no_links_are_no_exchange() -> None:
+    """A launch-bound replica draws as little as one that waits for its peers, and nothing is seen to move or not to."""
+    phases = (Phase(0.07, 190.0, memory=0.12), Phase(0.03, 150.0, kernel=0.0, memory=0.0))
+    cards = blinded([Script(phases) for _ in range(4)], "link")
+    assert judged(cards, layout=DDP).job_class is JobClass.UNKNOWN
+
+
 def test_an_unread_limit_leaves_an_active_power_cap_open() -> None:
     """The cap is normal at the default limit and a throttle at a lowered one."""
     capped = replace(subjects.evidence("GPU-0", 0), throttled={"sw_power_cap": 0.9})
