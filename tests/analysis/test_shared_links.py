@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gpumon.analysis import uplinks
+from gpumon.analysis.case import Case
+from gpumon.analysis.causes import communication_uplink
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.links import LinkPast
 from gpumon.analysis.memory import CardMemory
+from gpumon.analysis.time_split import Split
+from gpumon.model.job import Layout
 from gpumon.model.topology import LinkHop, Uplink
+from gpumon.model.verdict import TIME_STATES
 from gpumon.model.view import DirectionView, LinkView
+from tests.analysis.scripted import job
 from tests.findings import subjects
 
 GB = 1e9
@@ -71,3 +78,46 @@ def test_cards_that_were_only_given_do_not_count() -> None:
     given = tuple(replace(subjects.evidence(f"GPU-{gpu}", gpu), used=False) for gpu in range(1, 8))
     assert JobEvidence(0.0, 40.0, (used, *given)).working == (used,)
     assert JobEvidence(0.0, 40.0, given).working == given
+
+
+def split_of_an_exchange(moving: float) -> Split:
+    """A job that moves bytes for a share of its time and computes for the rest."""
+    means = {**dict.fromkeys(TIME_STATES, 0.0), "communication": moving, "compute": 1.0 - moving}
+    return Split(
+        shares={},
+        weights=np.ones(1),
+        means=means,
+        spreads=dict.fromkeys(TIME_STATES, 0.0),
+        votes={},
+        lead=0.2,
+        first="communication",
+        spread=0.0,
+        signals=frozenset(),
+    )
+
+
+def fits_uplink(asked: str, plateau: float, flat_top: float) -> float:
+    """How well a shared link without a bridge in the tree fits four cards that level off alike; 0 where it does not."""
+    cards = []
+    for gpu in range(4):
+        card = subjects.evidence(f"GPU-{gpu}", gpu)
+        attainable = 0.85 * card.pcie.ceiling
+        link = replace(card.pcie, rx=0.6 * plateau, tx=0.6 * plateau, plateau=plateau, flat_top=flat_top, humped=True)
+        cards.append(replace(card, pcie=replace(link, saturation=plateau / attainable)))
+    seen = JobEvidence(0.0, 40.0, tuple(cards))
+    found = communication_uplink.judge(Case(job(4, Layout(asked=asked)), seen, split_of_an_exchange(0.6)))
+    return 0.0 if found is None else found.weight
+
+
+def test_replicas_that_exchange_slowly_share_something() -> None:
+    """Gradients travel in large buckets: a low level is a slow path; of layers it may be small messages."""
+    ceiling = subjects.evidence("GPU-0", 0).pcie.ceiling
+    assert fits_uplink("ddp", 0.07 * ceiling, 1.0) >= 0.7
+    assert fits_uplink("tp", 0.07 * ceiling, 1.0) == 0.0
+
+
+def test_links_neither_full_nor_with_small_messages_share_something() -> None:
+    """Half of what the own link carries, without a flat top: something else is full; a full link is full itself."""
+    ceiling = subjects.evidence("GPU-0", 0).pcie.ceiling
+    assert 0.3 <= fits_uplink("tp", 0.45 * ceiling, 1.25) <= 0.6
+    assert fits_uplink("tp", 0.84 * ceiling, 1.25) == 0.0

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 
 from gpumon.analysis.case import Case, Suspicion, gigabytes, percent
-from gpumon.analysis.causes.communication_bandwidth import busiest_link, level, traffic_evidence
+from gpumon.analysis.causes.communication_bandwidth import FULL, busiest_link, level, traffic_evidence
+from gpumon.analysis.time_split import LARGE_MESSAGES
 from gpumon.model.verdict import JobClass
 
 FLAT = 1.15
@@ -21,6 +22,18 @@ NOT_MINE = 0.8  # of attainable
 # A level this low is no plateau of a bus but small messages: 1.4 GB/s over two sockets is 0.04 of gen4 x16 and real,
 # so the level alone cannot exclude it; the flat top must then be clearer.
 LOW_LEVEL = 0.12
+ALIKE = 0.8  # least level over the most
+MOST = 0.75  # of the cards
+SMALL = 0.3  # of attainable: below, messages may be small
+BY_ELIMINATION = 0.5
+LEAST = 0.05
+
+
+def _between(level: float) -> float:
+    """Return how well a shared link fits links that are neither full nor moving small messages only."""
+    not_small = 1.0 / (1.0 + math.exp(-(level - SMALL) / 0.05))
+    not_full = 1.0 / (1.0 + math.exp((level - FULL + 0.05) / 0.04))
+    return BY_ELIMINATION * not_small * not_full
 
 
 def judge(case: Case) -> Suspicion | None:
@@ -36,16 +49,21 @@ def judge(case: Case) -> Suspicion | None:
     links = [link for link in map(busiest_link, case.cards) if link is not None and not link.quiet]
     tops = [link.flat_top for link in links if not math.isnan(link.flat_top)]
     levels = [full for full in (level(case, link) for link in links) if not math.isnan(full)]
-    if len(tops) >= 2 and levels and max(levels) < NOT_MINE:
-        flat = sum(1 for top in tops if top <= FLAT) / len(tops)
-        mean = sum(levels) / len(levels)
-        alike = min(levels) >= 0.8 * max(levels)
-        if flat >= 0.75 and alike and mean >= LOW_LEVEL:
+    mean = sum(levels) / len(levels) if levels else math.nan
+    if len(tops) >= 2 and levels and max(levels) < NOT_MINE and min(levels) >= ALIKE * max(levels):
+        flat = sum(1 for top in tops if top <= FLAT) / len(tops) >= MOST
+        large = case.job.layout.asked in LARGE_MESSAGES
+        if flat and (mean >= LOW_LEVEL or large):
             fits = max(fits, 0.75)
             plateau = sum(link.plateau for link in links) / len(links)
             sentences.append(
                 f"all {len(links)} cards level off at {gigabytes(plateau)}, {percent(mean)} of their own links"
             )
+    over_pcie = all(link is card.pcie for card in case.cards if (link := busiest_link(card)) is not None)
+    if fits == 0.0 and levels and over_pcie and _between(mean) >= LEAST:
+        fits = _between(mean)
+        said = f"the cards move {percent(mean)} of what their own links carry: neither full nor small messages"
+        sentences.append(said)
     if fits == 0.0:
         return None
     return Suspicion(
