@@ -12,7 +12,7 @@ The verdict follows it; its confidence is that the class holds for most of the t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpumon.analysis.case import confidence_of
 from gpumon.analysis.verdict import Judgement
@@ -21,6 +21,8 @@ from gpumon.model.verdict import JobClass
 AGREE_S = 10.0
 STANDS_S = 60.0
 AGREE_AFTER_CHANGE = 2  # judgements
+PAUSE_S = 15.0  # lulls of a server that works are shorter and no change of the job,
+PAUSES_S = 25.0  # unless it has had so much of them in the last minute
 UNKNOWN_AFTER_CHANGE_S = 12.0  # how long the old class is kept while the new window says nothing yet
 SMOOTHING_S = 8.0  # of the confidence
 LEAST = 0.3  # of a verdict that is right for the moment
@@ -45,6 +47,7 @@ class Standing:
     evidence: tuple[str, ...] = ()
     against: str = ""
     spells: tuple[tuple[JobClass, float], ...] = ()  # what stood in the last minute, oldest first: class, since when
+    lulls: tuple[tuple[float, float], ...] = ()  # regimes of the last minute that were judged idle: from, to
 
 
 def _spells(
@@ -84,12 +87,27 @@ def _taken(standing: Standing, judgement: Judgement, *, since_s: float, changed_
     )
 
 
+def _lulls(standing: Standing, judgement: Judgement, regime_s: float, now_s: float) -> tuple[tuple[float, float], ...]:
+    """Return the idle regimes of the last minute after one more judgement."""
+    kept = tuple(lull for lull in standing.lulls if lull[1] > now_s - CYCLES_S and lull[0] != regime_s)
+    return (*kept, (regime_s, now_s)) if judgement.job_class is JobClass.IDLE else kept
+
+
+def _rested_s(lulls: tuple[tuple[float, float], ...], now_s: float) -> float:
+    return sum(to_s - max(from_s, now_s - CYCLES_S) for from_s, to_s in lulls)
+
+
 def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: float) -> Standing:
     """Return the verdict that stands after one more judgement.
 
     Args:
         regime_s: when the job's present behaviour began; judgements are of the time since then.
     """
+    standing = replace(standing, lulls=_lulls(standing, judgement, regime_s, now_s))
+    return replace(_settled(standing, judgement, regime_s, now_s), lulls=standing.lulls)
+
+
+def _settled(standing: Standing, judgement: Judgement, regime_s: float, now_s: float) -> Standing:
     new_regime = math.isnan(standing.since_s) or regime_s > standing.since_s + 1e-6
     found = (judgement.job_class, judgement.detail)
     if found == (standing.job_class, standing.detail):
@@ -120,7 +138,8 @@ def settle(standing: Standing, judgement: Judgement, regime_s: float, now_s: flo
         if judgement.job_class is JobClass.UNKNOWN:
             patient = now_s - regime_s >= UNKNOWN_AFTER_CHANGE_S and now_s - rival_since_s >= AGREE_S / 2
         else:
-            patient = count >= AGREE_AFTER_CHANGE
+            pauses = judgement.job_class is JobClass.IDLE and not first_name and now_s - regime_s < PAUSE_S
+            patient = count >= AGREE_AFTER_CHANGE and not (pauses and _rested_s(standing.lulls, now_s) < PAUSES_S)
         since_s = regime_s if new_regime else rival_since_s
         return _taken(standing, judgement, since_s=since_s, changed_s=-math.inf, now_s=now_s) if patient else waiting
     if now_s - rival_since_s < AGREE_S or now_s - standing.changed_s < STANDS_S:

@@ -160,10 +160,9 @@ def _host_is_seen(case: Case, answers: list[Suspicion]) -> bool:
 
 
 def _starts(case: Case) -> bool:
-    """Return True where the job is new and its window reaches back to when it was first seen: it reads its weights and
-    compiles, which every job does once and nobody needs to mend."""
-    age_s = case.evidence.to_s - case.job.first_seen_s
-    return age_s < STARTS_S and case.evidence.from_s - case.job.first_seen_s < SHORTEST_S
+    """Return True where the job is new: it reads its weights and compiles, which every job does once and nobody needs
+    to mend."""
+    return case.evidence.to_s - case.job.first_seen_s < STARTS_S
 
 
 def judge(case: Case) -> Judgement:
@@ -179,7 +178,7 @@ def judge(case: Case) -> Judgement:
         return Judgement()
     if idle.without_kernels(case):
         if _starts(case):
-            return Judgement(evidence=("no kernel has run yet: the job may still be loading",))
+            return Judgement(evidence=("no kernel runs in the first minute of the job: it may still be loading",))
         if not idle.works_on_host(case):
             return Judgement(evidence=("no kernel runs; whether that lasts is not known yet",))
     if not _enough(case, result):

@@ -214,12 +214,14 @@ def watch(
     layout: Layout | None = None,
     host: HostScript | None = HostScript(),
     processes: int | None = None,
+    *,
+    first_seen_s: float = math.nan,
 ) -> list[Verdict]:
     """Return the verdict after every tick of a node that runs one job on all its cards."""
     different = {script: trace(script, seconds) for script in scripts}
     traces = [different[script] for script in scripts]
     cards = tuple(card(index) for index in range(len(scripts)))
-    runs = job(len(scripts), layout or Layout(), processes)
+    runs = replace(job(len(scripts), layout or Layout(), processes), first_seen_s=first_seen_s)
     memory = analysis.initial_memory()
     verdicts = []
     for second in range(seconds):

@@ -15,6 +15,7 @@ from gpumon.model.verdict import JobClass
 
 COMPUTE = Judgement(JobClass.COMPUTE, "", 0.9)
 COMMUNICATION = Judgement(JobClass.COMMUNICATION, "bandwidth", 0.9)
+IDLE = Judgement(JobClass.IDLE, "", 0.8)
 UNKNOWN = Judgement()
 
 
@@ -128,3 +129,19 @@ def test_a_moment_of_doubt_changes_nothing() -> None:
     """A single unknown between agreeing judgements leaves the class standing."""
     stands = run([COMPUTE] * 4 + [UNKNOWN] + [COMPUTE] * 3)
     assert all(standing.job_class is JobClass.COMPUTE for standing in stands[1:])
+
+
+def test_a_lull_of_ten_seconds_is_no_idle_job() -> None:
+    """A server that works but for lulls is not called idle in each of them; one that rests on is after 15 s."""
+    lulls = ([COMPUTE] * 10 + [IDLE] * 3) * 4
+    begins = {number + part: (number + part) * 3.0 for number in range(0, 52, 13) for part in (0, 10)}
+    assert all(standing.job_class is JobClass.COMPUTE for standing in run(lulls, begins)[2:])
+    rests = [standing.job_class for standing in run([COMPUTE] * 10 + [IDLE] * 6, regimes={10: 30.0})]
+    assert rests[13:] == [JobClass.COMPUTE, JobClass.IDLE, JobClass.IDLE]
+
+
+def test_a_server_that_mostly_rests_is_idle_in_short_lulls() -> None:
+    """Where the last minute was lulls for the most part one more of them is what the job does."""
+    lulls = ([COMPUTE] * 2 + [IDLE] * 4) * 6
+    begins = {number + part: (number + part) * 3.0 for number in range(0, 36, 6) for part in (0, 2)}
+    assert JobClass.IDLE in {standing.job_class for standing in run(lulls, begins)[-6:]}

@@ -144,3 +144,13 @@ def test_a_steady_job_keeps_its_verdict() -> None:
     classes = [verdict.job_class for verdict in watch(ddp_bound()[:2], seconds=240, layout=DDP)]
     changes = sum(left is not right for left, right in pairwise(classes))
     assert changes == 1
+
+
+@pytest.mark.parametrize(("first_seen_s", "from_s"), [(1.0, 60), (-1000.0, 6)])
+def test_a_job_that_loads_its_weights_is_not_held_back(first_seen_s: float, from_s: int) -> None:
+    """In its first minute a job that has run no kernel yet reads what it needs; one that has long been there waits."""
+    reading = [Script((Phase(1.0, 85.0, kernel=0.0, memory=0.0),))] * 2
+    said = watch(reading, 75, host=HostScript(loaders=1.0, read=1e9), first_seen_s=first_seen_s)
+    assert all(verdict.job_class is JobClass.UNKNOWN for verdict in said[:from_s])
+    assert said[-1].job_class is JobClass.HOST
+    assert any(verdict.job_class is JobClass.HOST for verdict in said[from_s : from_s + 12])
