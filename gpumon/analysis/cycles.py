@@ -1,4 +1,5 @@
-"""What a job that goes to and fro is over its cycle: steps and saves, passes and an optimizer on the host.
+"""What a job that goes to and fro is over its cycle: steps and saves, passes and an optimizer on the host, requests
+and lulls.
 
 Regimes of ten seconds are each judged by themselves, and each is one thing. A job that comes back to what it was a
 moment ago is none of them: what holds it back is the mean of the last minute, each regime weighted by how long it
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from gpumon.analysis.case import DOUBTFUL, confidence_of
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.time_split import GROUP_ROWS, GROUPS, Split
 from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, LEAST_LEAD, Judgement
@@ -22,7 +24,7 @@ KEPT_S = 60.0  # the longest window any judgement uses
 FEWEST = 3  # spells: there, away and back
 # Beside the doubt of any lead: a minute holds two or three cycles and cuts the outer ones anywhere.
 CUT_SCALE = 0.08
-CYCLED = frozenset(CLASS_OF_GROUP.values())
+CYCLED = frozenset(CLASS_OF_GROUP.values()) | {JobClass.IDLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,9 @@ def over(cycle: Cycle, standing: Standing, regime_s: float, now_s: float) -> tup
     held = sum(part * spell.means["peer_wait"] for part, spell in parts if spell.judgement.job_class is JobClass.HOST)
     spread = sum(part * spell.spread for part, spell in parts)
     stragglers = _stragglers(parts)
-    job_class, lead = _class_of(means, held)
+    job_class, confidence = _class_of(means, held)
     named = [spell for spell in cycle.spells if spell.judgement.job_class is job_class]
-    confidence = 1.0 - 0.5 * math.exp(-lead / (LEAD_SCALE + CUT_SCALE))
-    if not named or lead < LEAST_LEAD or confidence < LEAST_CONFIDENCE:
+    if not named or confidence < LEAST_CONFIDENCE:
         said = replace(standing, job_class=JobClass.UNKNOWN, detail="", confidence=confidence, against="")
         return replace(cycle, said=JobClass.UNKNOWN), Whole(said, means, spread, stragglers)
     since_s = cycle.since_s if job_class is cycle.said else named[0].from_s
@@ -155,11 +156,13 @@ def _to_and_fro(spells: tuple[Spell, ...]) -> bool:
 
 
 def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]:
-    """Return the class of a mean split and its lead.
+    """Return the class of a mean split and how sure it is; a class whose lead is no more than a twin's is a guess.
 
     Args:
         held: share of time in which cards wait for one that its host holds: of the host, and no rival of it.
     """
+    if means["idle"] >= DOUBTFUL:
+        return JobClass.IDLE, confidence_of(means["idle"])
     shares = {
         group: sum(means[TIME_STATES[row]] for row in rows) for group, rows in zip(GROUPS, GROUP_ROWS, strict=True)
     }
@@ -169,4 +172,6 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
     if first == "host":
         shares["host"] = max(shares["host"], shares["communication"])
         shares["communication"] -= held
-    return CLASS_OF_GROUP[first], shares.pop(first) - max(shares.values())
+    lead = shares.pop(first) - max(shares.values())
+    sure = 1.0 - 0.5 * math.exp(-max(0.0, lead) / (LEAD_SCALE + CUT_SCALE)) if lead >= LEAST_LEAD else 0.5
+    return CLASS_OF_GROUP[first], sure

@@ -94,13 +94,46 @@ def test_a_change_for_good_is_no_cycle() -> None:
     assert cycles.over(cycle, standing, 52.0, 60.0)[1] is None
 
 
-def test_what_is_not_in_the_split_makes_no_cycle() -> None:
-    """Requests and lulls: idle is judged before the split, and each is named while it lasts."""
-    means = {"compute": 0.9, "communication": 0.0, "overlap": 0.0, "memory": 0.1, "host_wait": 0.0, "peer_wait": 0.0}
+def cycle_of(classes: tuple[JobClass, ...], splits: tuple[Mapping[str, float], ...], *, spell_s: float) -> Cycle:
+    """Return the cycle of regimes that last as long each, the newest one as well."""
     cycle = Cycle()
-    for number, job_class in enumerate((JobClass.COMPUTE, JobClass.IDLE, JobClass.COMPUTE)):
-        split = means_of({**means, "idle": 0.0})
-        start_s = 15.0 * number
-        cycle = cycles.follow(cycle, Judgement(job_class), split, (), regime_s=start_s, now_s=start_s + 10.0)
-    assert cycles.over(cycle, Standing(JobClass.COMPUTE), 30.0, 45.0)[1] is None
+    for number, (job_class, split) in enumerate(zip(classes, splits, strict=True)):
+        start_s = spell_s * number
+        told = Judgement(job_class, "", 0.9)
+        cycle = cycles.follow(cycle, told, means_of(split), (), regime_s=start_s, now_s=start_s + spell_s)
+    return cycle
+
+
+NOTHING = dict.fromkeys(("compute", "communication", "overlap", "memory", "host_wait", "peer_wait", "idle"), 0.0)
+WORKS = {**NOTHING, "memory": 0.8, "compute": 0.2}
+RESTS = {**NOTHING, "idle": 1.0}
+
+
+def test_a_server_is_idle_where_it_rests_for_most_of_the_time() -> None:
+    """Requests and lulls: idle for more than half of the cycle is idle, for a third of it is what the requests are."""
+    classes = (JobClass.MEMORY, JobClass.IDLE, JobClass.MEMORY, JobClass.IDLE)
+    mixed = {**NOTHING, "memory": 0.5, "compute": 0.1, "idle": 0.4}
+    rested = cycle_of(classes, (mixed, RESTS, mixed, RESTS), spell_s=12.0)
+    worked = cycle_of(classes, (WORKS, mixed, WORKS, mixed), spell_s=12.0)
+    for cycle, expected in ((rested, JobClass.IDLE), (worked, JobClass.MEMORY)):
+        whole = cycles.over(cycle, Standing(JobClass.IDLE), 36.0, 48.0)[1]
+        assert whole is not None
+        assert whole.standing.job_class is expected
+
+
+def test_an_even_rest_is_a_guess() -> None:
+    """As long in lulls as at work is neither."""
+    classes = (JobClass.MEMORY, JobClass.IDLE, JobClass.MEMORY, JobClass.IDLE)
+    whole = cycles.over(
+        cycle_of(classes, (WORKS, RESTS, WORKS, RESTS), spell_s=12.0), Standing(JobClass.IDLE), 36.0, 48.0
+    )[1]
+    assert whole is not None
+    assert whole.standing.job_class is JobClass.UNKNOWN
+
+
+def test_heat_and_limits_make_no_cycle() -> None:
+    """What is judged from the driver's own reasons is named while it lasts."""
+    classes = (JobClass.MEMORY, JobClass.THROTTLED, JobClass.MEMORY)
+    cycle = cycle_of(classes, (WORKS, WORKS, WORKS), spell_s=15.0)
+    assert cycles.over(cycle, Standing(JobClass.MEMORY), 30.0, 45.0)[1] is None
     assert math.isnan(cycle.since_s)
