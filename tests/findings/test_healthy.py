@@ -8,18 +8,18 @@ import os
 import pytest
 
 from benchmarks.accuracy_changes import STANDS_S, longest_stand
+from gpumon.hardware.simulated.transitions import DAY_SECONDS, DAY_TRANSITIONS, healthy_day
 from gpumon.model.verdict import JobClass
-from tests.findings.days import SECONDS, TRANSITIONS_A_DAY, day
 from tests.findings.watched import watch
 
-DAYS = math.ceil(int(os.environ.get("TRANSITIONS", "200")) / TRANSITIONS_A_DAY)
+DAYS = math.ceil(int(os.environ.get("TRANSITIONS", "200")) / DAY_TRANSITIONS)
 
 
 @pytest.mark.parametrize("seed", range(DAYS))
 def test_healthy_transitions_have_no_finding(seed: int) -> None:
     """Jobs end, start on the same or fewer cards, save, evaluate, pause: nothing is told, no class alarms for long."""
     told, said = set(), []
-    for moment in watch(day(seed), SECONDS, seed):
+    for moment in watch(healthy_day(seed), DAY_SECONDS, seed):
         told |= {(round(moment.tick.mono_s), name) for name in moment.told()}
         said.append((moment.tick.mono_s, {name: one.job_class for name, one in moment.meaning.verdicts.items()}))
     assert not told
