@@ -74,7 +74,7 @@ def extend(
     return CardMemory(
         windows=grown,
         capacity=capacity,
-        pcie=pcie if capacity == memory.capacity and memory.up else links.with_capacity(pcie, capacity),
+        pcie=links.with_capacity(pcie, capacity),
         nvlink=nvlink,
         levels=_learn_context(memory.levels, tick),
         throttle=throttling.extend(memory.throttle, tick, now_s),
@@ -92,9 +92,12 @@ def _learn_context(levels: Levels, tick: CardTick) -> Levels:
     """
     limit = tick.reading("power_limit_watts")
     levels = activity.for_limit(levels, limit)
-    ring, watts = tick.utilization.value, tick.power.value
+    ring = tick.utilization.value
     busiest = float(ring.max()) if ring.size else tick.reading("utilization_ratio")
+    if not busiest <= NO_KERNEL or not tick.processes:
+        return levels
+    watts = tick.power.value
     highest = float(watts.max()) if watts.size else tick.reading("power_watts")
-    if not busiest <= NO_KERNEL or not tick.processes or not highest <= activity.CONTEXT_SHARE[1] * limit:
+    if not highest <= activity.CONTEXT_SHARE[1] * limit:
         return levels
     return activity.learn_context(levels, float(watts.mean()) if watts.size else highest)

@@ -149,18 +149,18 @@ def _highest(peaks: tuple[tuple[float, float, float], ...], place: int) -> float
 
 def with_capacity(past: LinkPast, capacity: Capacity) -> LinkPast:
     """Return the figures with the link's capacity as outputs show it."""
-    return replace(
-        past,
-        view=replace(
-            past.view,
-            ceiling_bytes_per_second=capacity.ceiling,
-            attainable_bytes_per_second=capacity.attainable,
-            ceiling_assumed=capacity.assumed,
-            attainable_learned=capacity.learned,
-            narrowest_hop=capacity.narrowest if capacity.narrowest != "card" else "",
-            downtrained=capacity.downtrained,
-        ),
+    view = past.view
+    hop = capacity.narrowest if capacity.narrowest != "card" else ""
+    shown = (
+        view.ceiling_bytes_per_second,
+        view.attainable_bytes_per_second,
+        view.ceiling_assumed,
+        view.attainable_learned,
+        view.narrowest_hop,
+        view.downtrained,
     )
+    new = (capacity.ceiling, capacity.attainable, capacity.assumed, capacity.learned, hop, capacity.downtrained)
+    return past if shown == new else LinkPast(LinkView(view.rx, view.tx, *new), past.peaks, past.viewed)
 
 
 def with_usable(past: LinkPast, usable: float) -> LinkPast:
