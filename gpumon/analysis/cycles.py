@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from gpumon.analysis.case import DOUBTFUL, confidence_of
+from gpumon.analysis.case import DOUBTFUL
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.time_split import GROUP_ROWS, GROUPS, Split
 from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, LEAST_LEAD, Judgement
@@ -162,7 +162,8 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
         held: share of time in which cards wait for one that its host holds: of the host, and no rival of it.
     """
     if means["idle"] >= DOUBTFUL:
-        return JobClass.IDLE, confidence_of(means["idle"])
+        over_half = 2.0 * (means["idle"] - 0.5)
+        return JobClass.IDLE, _sure(over_half)
     shares = {
         group: sum(means[TIME_STATES[row]] for row in rows) for group, rows in zip(GROUPS, GROUP_ROWS, strict=True)
     }
@@ -172,6 +173,9 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
     if first == "host":
         shares["host"] = max(shares["host"], shares["communication"])
         shares["communication"] -= held
-    lead = shares.pop(first) - max(shares.values())
-    sure = 1.0 - 0.5 * math.exp(-max(0.0, lead) / (LEAD_SCALE + CUT_SCALE)) if lead >= LEAST_LEAD else 0.5
-    return CLASS_OF_GROUP[first], sure
+    return CLASS_OF_GROUP[first], _sure(shares.pop(first) - max(shares.values()))
+
+
+def _sure(lead: float) -> float:
+    """Return the confidence of a class from its lead over the whole cycle; a twin's is a coin's."""
+    return 1.0 - 0.5 * math.exp(-lead / (LEAD_SCALE + CUT_SCALE)) if lead >= LEAST_LEAD else 0.5
