@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from gpumon.analysis.case import DOUBTFUL
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.time_split import GROUP_ROWS, GROUPS, Split
-from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, LEAST_LEAD, Judgement
+from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, LEAST_LEAD, TWIN_LEAD, Judgement
 from gpumon.analysis.waiting import SLOWER
 from gpumon.model.verdict import TIME_STATES, JobClass, Straggler
 
@@ -161,9 +160,9 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
     Args:
         held: share of time in which cards wait for one that its host holds: of the host, and no rival of it.
     """
-    if means["idle"] >= DOUBTFUL:
-        over_half = 2.0 * (means["idle"] - 0.5)
-        return JobClass.IDLE, _sure(over_half)
+    over_half = 2.0 * (means["idle"] - 0.5)
+    if over_half >= -TWIN_LEAD:
+        return JobClass.IDLE, _sure(over_half, TWIN_LEAD)
     shares = {
         group: sum(means[TIME_STATES[row]] for row in rows) for group, rows in zip(GROUPS, GROUP_ROWS, strict=True)
     }
@@ -173,9 +172,10 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
     if first == "host":
         shares["host"] = max(shares["host"], shares["communication"])
         shares["communication"] -= held
-    return CLASS_OF_GROUP[first], _sure(shares.pop(first) - max(shares.values()))
+    lead = shares.pop(first) - max(shares.values())
+    return CLASS_OF_GROUP[first], min(_sure(lead, LEAST_LEAD), _sure(-over_half, TWIN_LEAD))
 
 
-def _sure(lead: float) -> float:
-    """Return the confidence of a class from its lead over the whole cycle; a twin's is a coin's."""
-    return 1.0 - 0.5 * math.exp(-lead / (LEAD_SCALE + CUT_SCALE)) if lead >= LEAST_LEAD else 0.5
+def _sure(lead: float, least: float) -> float:
+    """Return the confidence of a class from its lead over the whole cycle; a coin's where that is less than `least`."""
+    return 1.0 - 0.5 * math.exp(-lead / (LEAD_SCALE + CUT_SCALE)) if lead >= least else 0.5
