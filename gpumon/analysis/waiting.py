@@ -78,7 +78,8 @@ def looks_like_work(cards: list[CardEvidence]) -> dict[str, float]:
 
 
 def _with_lost_clock(cards: list[CardEvidence], work: dict[str, float]) -> dict[str, float]:
-    """Return the shares of work, where a card held by heat or the brake works as long as its clock makes it.
+    """Return the shares of work, where a card held by heat or the brake works as long as its clock makes it; NaN
+    where all are held.
 
     Its levels of power were learned at its full clock. What is left at half of it looks like waiting, though the others
     wait for this card: the same kernels take as much longer as the clock is lower.
@@ -86,7 +87,10 @@ def _with_lost_clock(cards: list[CardEvidence], work: dict[str, float]) -> dict[
     held = [card for card in cards if max(card.throttled.get(reason, 0.0) for reason in HOLDING) >= HELD]
     others = [card for card in cards if card not in held]
     usual = [work[card.uuid] for card in others if not math.isnan(work[card.uuid])]
-    if 2 * len(held) >= len(cards) or not usual:
+    if not others:
+        # Nobody shows what is usual, and who was held sooner has forgotten its full clock sooner.
+        return dict.fromkeys(work, math.nan)
+    if not usual:
         return work
     longer = dict(work)
     for card in held:
@@ -216,7 +220,7 @@ def _slower(cards: list[CardEvidence], work: Mapping[str, float]) -> Waiting | N
 
 def _hides_transfers(card: CardEvidence, work: float) -> bool:
     """Return True where transfers run behind a card's work for long."""
-    return card.pcie.known and card.pcie.busy[0] + work - 1.0 >= HIDDEN
+    return card.pcie.known and not card.pcie.quiet and card.pcie.busy[0] + work - 1.0 >= HIDDEN
 
 
 def _before_transfers(card: CardEvidence, work: float, usual: float, clock: float) -> float:
