@@ -19,23 +19,24 @@ LEAST_SPREAD = 0.03  # standard deviation of a class's confidences
 ENOUGH = 8  # verdicts of a class to speak of a spread
 MARGIN = 0.02  # what macro-F1 and means may lose before it counts
 
-# A little below what was reached on the first 300 instances (docs/accuracy.md).
+# A little below what was reached on the first instances of the report and on as many others (docs/accuracy.md).
 AT_LEAST: dict[str, tuple[float, Callable[[Sequence[Outcome]], Share]]] = {
     "right on clear ones": (0.95, lambda all_: Share.of(o.right for o in all_ if o.clear)),
     "detail right": (0.95, scores.detail_right),
     "time split stated": (0.85, lambda all_: Share.of(o.split_stated for o in all_ if o.clear)),
-    "step given": (0.70, scores.step_given),
-    "straggler named": (0.90, scores.straggler_named),
+    "step given": (0.75, scores.step_given),
+    "straggler named": (0.95, scores.straggler_named),
 }
 AT_MOST: dict[str, tuple[float, Callable[[Sequence[Outcome]], Share]]] = {
-    "unknown on clear ones": (0.03, lambda all_: Share.of(o.said_class == "unknown" for o in all_ if o.clear)),
+    "wrong on clear ones": (0.01, lambda all_: Share.of(o.wrong for o in all_ if o.clear)),
+    "unknown on clear ones": (0.04, lambda all_: Share.of(o.said_class == "unknown" for o in all_ if o.clear)),
     "card named that costs nothing": (0.01, scores.straggler_invented),
-    "step wrong": (0.03, scores.step_wrong),
+    "step wrong": (0.02, scores.step_wrong),
 }
-MACRO_F1 = 0.95
+MACRO_F1 = 0.96
 RULES_MACRO_F1 = 0.80  # of ten lines of rules: where they reach it the instances are too easy
-CALIBRATION_ERROR = 0.07
-SPLIT_ERROR = 0.035
+CALIBRATION_ERROR = 0.06
+SPLIT_ERROR = 0.03
 
 
 @pytest.mark.timeout(1800)
