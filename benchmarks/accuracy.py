@@ -5,8 +5,9 @@
     python -m benchmarks.accuracy --write docs/accuracy.md       # the whole page: every set, changes, healthy jobs
 
 The seeds of the report are 10,000 to 11,999 and are never used for tuning: thresholds are worked out on seeds from
-1,000,000 on (`--first`), and the tests' are 0 to 399, which everyone has looked at who had to mend one. Beside the analysis a baseline of ten lines of rules is judged on the same ticks; where it reaches 0.80,
-the instances are too easy. The page takes the signal sets from a fifth of the instances.
+1,000,000 on (`--first`), and those of the tests, 0 to 399, everyone has looked at who mended one. Beside the analysis a
+baseline of ten lines of rules is judged on the same ticks; where it reaches 0.80, the instances are too easy. The page
+takes the signal sets from a fifth of the instances.
 """
 
 from __future__ import annotations
