@@ -39,7 +39,6 @@ LEARN_SPAN_S = 60.0
 EXCEEDED_SHARE = 1.035
 # Ticks a card must have been busy before its generation is taken: leaving the idle state takes a moment.
 BUSY_TICKS = 3
-SLOW_TICKS = 10  # busy ticks in a row below the highest generation after which it is not for a moment
 BINS = 40  # of the histogram of full slots, from FULL_SLOT_SHARE to 1 of the ceiling
 
 
@@ -85,8 +84,8 @@ def _narrowest(hops: tuple[tuple[str, int, int], ...], withdrawn: frozenset[str]
 
 
 def _downtrained(width: int, width_max: int, slow_ticks: int, judged: bool) -> bool | None:
-    """Width counts at any time; generation only after enough busy ticks in a row below the maximum."""
-    if 0 < width < width_max or slow_ticks >= SLOW_TICKS:
+    """Width counts at any time; generation only after ten busy ticks in a row below the maximum."""
+    if 0 < width < width_max or slow_ticks >= 10:
         return True
     return False if judged and width > 0 else None
 
@@ -99,12 +98,12 @@ def observe_card(capacity: Capacity, path: CardPath | None, readings: dict[str, 
         readings: link_generation, link_generation_max, link_width_lanes, link_width_max_lanes; 0 where missing.
         busy: whether the card worked in this tick; generation is judged only then.
     """
-    busy_ticks = min(capacity.busy_ticks + 1, BUSY_TICKS + 1) if busy else 0
+    busy_ticks = capacity.busy_ticks + 1 if busy else 0
     generation, generation_max = readings["link_generation"], readings["link_generation_max"]
     width, width_max = readings["link_width_lanes"], readings["link_width_max_lanes"]
     under_load = busy_ticks > BUSY_TICKS
     seen = max(capacity.seen_generation, generation) if under_load else capacity.seen_generation
-    slow = min(capacity.slow_ticks + 1, SLOW_TICKS) if under_load and 0 < generation < generation_max else 0
+    slow = capacity.slow_ticks + 1 if under_load and 0 < generation < generation_max else 0
 
     own_hop = path.hops[0] if path is not None and path.hops else None
     address = own_hop.address if own_hop is not None else "card"
@@ -119,17 +118,6 @@ def observe_card(capacity: Capacity, path: CardPath | None, readings: dict[str, 
     )
     narrowest, ceiling = _narrowest((own, *upper), capacity.withdrawn)
     changed = ceiling != capacity.ceiling and not (math.isnan(ceiling) and math.isnan(capacity.ceiling))
-    downtrained = _downtrained(width, width_max, slow, seen > 0)
-    found = (seen == 0, narrowest, downtrained, busy_ticks, seen, slow)
-    if not changed and found == (
-        capacity.assumed,
-        capacity.narrowest,
-        capacity.downtrained,
-        capacity.busy_ticks,
-        capacity.seen_generation,
-        capacity.slow_ticks,
-    ):
-        return capacity  # as nearly always: a link under load stays what it is
     return replace(
         capacity,
         ceiling=ceiling,
@@ -137,7 +125,7 @@ def observe_card(capacity: Capacity, path: CardPath | None, readings: dict[str, 
         assumed=seen == 0,
         learned=capacity.learned and not changed,
         narrowest=narrowest,
-        downtrained=downtrained,
+        downtrained=_downtrained(width, width_max, slow, seen > 0),
         busy_ticks=busy_ticks,
         seen_generation=seen,
         slow_ticks=slow,

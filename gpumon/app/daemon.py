@@ -297,7 +297,7 @@ class Daemon:
 
 
 def _return_freed_memory() -> None:
-    """Give the system what the C library holds back of freed memory: 1 to 2 % of the process, in 0.2 ms."""
+    """Give the system what the C library holds back of freed memory: it would grow for the first hour."""
     with contextlib.suppress(AttributeError):  # a C library other than glibc
         ctypes.CDLL(None).malloc_trim(0)
 

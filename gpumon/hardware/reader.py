@@ -18,6 +18,10 @@ from gpumon.model.process import HostSample, ProcessTable
 from gpumon.model.samples import GpuProcess, Series
 from gpumon.model.topology import NodeFacts, Topology
 
+# A card's memory that moves by more says that a process came or went: a CUDA context alone takes more than 100 MiB, the
+# driver's own bookkeeping moves by a few.
+CONTEXT_BYTES = 32 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:

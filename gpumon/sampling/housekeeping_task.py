@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gpumon.hardware.reader import CONTEXT_BYTES
 from gpumon.model.fault import Fault
 from gpumon.sampling.card_log import CardAccess
 from gpumon.sampling.deadline import next_deadline
@@ -19,8 +20,6 @@ _LONGEST_PROCESS_PERIOD_S = 10.0
 _LONGEST_BLIND_PROCESS_PERIOD_S = 5.0
 # A card without processes stays watched closely this long after its last kernel or allocation.
 _WORK_LINGERS_S = 5.0
-# A CUDA context alone takes more than 100 MiB; the driver's own bookkeeping moves by a few.
-_CONTEXT_BYTES = 32 * 2**20
 # One failed read is a hiccup; the second in a row means that the card does not answer.
 _FAILURES_TO_FAULT = 2
 # Where in the second the reads lie that would otherwise come together.
@@ -96,13 +95,13 @@ class HousekeepingTask:
         log.good(source, now_s, ended_s)
         log.quick = (sample, ended_s)
         used_bytes = sample.readings.get("memory_used_bytes", math.nan)
-        grown = used_bytes - self._used_bytes > _CONTEXT_BYTES
+        grown = used_bytes - self._used_bytes > CONTEXT_BYTES
         self._used_bytes = used_bytes
         if grown or sample.readings.get("utilization_ratio", 0.0) > 0.0:
             self._last_work_s = now_s
             if not log.active:
                 self._process_due_s = self._ring_due_s = now_s
-        if abs(used_bytes - self._listed_bytes) > _CONTEXT_BYTES:
+        if abs(used_bytes - self._listed_bytes) > CONTEXT_BYTES:
             self._process_due_s = min(self._process_due_s, self._listed_s + self._interval_s)
         self._judge_activity(now_s)
         # The interval may have become shorter since: by configuration, or because the budget allows it again.

@@ -5,36 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 
 from gpumon.analysis import cycles
 from gpumon.analysis.cycles import Cycle
 from gpumon.analysis.hysteresis import Standing
-from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import Judgement
 from gpumon.model.job import Layout
 from gpumon.model.verdict import Interval, JobClass, Verdict
 from gpumon.pipeline.intervals import extend
 from tests.analysis.scripted import Phase, Script, watch
+from tests.findings.subjects import certain_split
 
 WORK, WAIT = 450.0, 170.0  # watts of a RTX 5090 that works, and of one that waits in a collective
 DDP = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=4, ranks_here=4)
-
-
-def means_of(shares: Mapping[str, float]) -> Split:
-    """Return a split with these shares and no doubt."""
-    return Split(
-        shares={},
-        weights=np.ones(1),
-        means=dict(shares),
-        spreads=dict.fromkeys(shares, 0.0),
-        votes={},
-        lead=0.0,
-        first="compute",
-        spread=0.0,
-        signals=frozenset(),
-    )
 
 
 def watched(steps_s: float, saving_s: float, seconds: int = 150) -> list[Verdict]:
@@ -90,7 +74,7 @@ def test_a_change_for_good_is_no_cycle() -> None:
         (Judgement(JobClass.HOST, "input", 0.9), waits, 40.0, 50.0),
         (Judgement(JobClass.HOST, "input", 0.9), waits, 52.0, 60.0),
     ):
-        cycle = cycles.follow(cycle, judgement, means_of(split), (), regime_s=regime_s, now_s=now_s)
+        cycle = cycles.follow(cycle, judgement, certain_split(split), (), regime_s=regime_s, now_s=now_s)
     assert cycles.over(cycle, standing, 52.0, 60.0)[1] is None
 
 
@@ -100,7 +84,7 @@ def cycle_of(classes: tuple[JobClass, ...], splits: tuple[Mapping[str, float], .
     for number, (job_class, split) in enumerate(zip(classes, splits, strict=True)):
         start_s = spell_s * number
         told = Judgement(job_class, "", 0.9)
-        cycle = cycles.follow(cycle, told, means_of(split), (), regime_s=start_s, now_s=start_s + spell_s)
+        cycle = cycles.follow(cycle, told, certain_split(split), (), regime_s=start_s, now_s=start_s + spell_s)
     return cycle
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from gpumon.analysis import uplinks
@@ -14,10 +13,8 @@ from gpumon.analysis.causes import communication_uplink
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.links import LinkPast
 from gpumon.analysis.memory import CardMemory
-from gpumon.analysis.time_split import Split
 from gpumon.model.job import Layout
 from gpumon.model.topology import LinkHop, Uplink
-from gpumon.model.verdict import TIME_STATES
 from gpumon.model.view import DirectionView, LinkView
 from tests.analysis.scripted import job
 from tests.findings import subjects
@@ -80,22 +77,6 @@ def test_cards_that_were_only_given_do_not_count() -> None:
     assert JobEvidence(0.0, 40.0, given).working == given
 
 
-def split_of_an_exchange(moving: float) -> Split:
-    """A job that moves bytes for a share of its time and computes for the rest."""
-    means = {**dict.fromkeys(TIME_STATES, 0.0), "communication": moving, "compute": 1.0 - moving}
-    return Split(
-        shares={},
-        weights=np.ones(1),
-        means=means,
-        spreads=dict.fromkeys(TIME_STATES, 0.0),
-        votes={},
-        lead=0.2,
-        first="communication",
-        spread=0.0,
-        signals=frozenset(),
-    )
-
-
 def fits_uplink(asked: str, plateau: float, flat_top: float) -> float:
     """How well a shared link without a bridge in the tree fits four cards that level off alike; 0 where it does not."""
     cards = []
@@ -105,7 +86,8 @@ def fits_uplink(asked: str, plateau: float, flat_top: float) -> float:
         link = replace(card.pcie, rx=0.6 * plateau, tx=0.6 * plateau, plateau=plateau, flat_top=flat_top, humped=True)
         cards.append(replace(card, pcie=replace(link, saturation=plateau / attainable)))
     seen = JobEvidence(0.0, 40.0, tuple(cards))
-    found = communication_uplink.judge(Case(job(4, Layout(asked=asked)), seen, split_of_an_exchange(0.6)))
+    split = subjects.certain_split({"communication": 0.6, "compute": 0.4}, first="communication", lead=0.2)
+    found = communication_uplink.judge(Case(job(4, Layout(asked=asked)), seen, split))
     return 0.0 if found is None else found.weight
 
 

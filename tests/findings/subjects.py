@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -147,6 +148,21 @@ def split(**shares: float) -> Split:
     given = {**dict.fromkeys(TIME_STATES, 0.0), "compute": 1.0 - sum(shares.values()), **shares}
     wander = np.linspace(0.95, 1.05, POINTS)
     return KnownSplit({state: share * wander for state, share in given.items()})  # type: ignore[return-value]
+
+
+def certain_split(shares: Mapping[str, float], *, first: str = "compute", lead: float = 0.0) -> Split:
+    """A time split of exactly the given shares, without a doubt; states that are not named have none."""
+    return Split(
+        shares={},
+        weights=np.ones(1),
+        means={**dict.fromkeys(TIME_STATES, 0.0), **shares},
+        spreads=dict.fromkeys(TIME_STATES, 0.0),
+        votes={},
+        lead=lead,
+        first=first,
+        spread=0.0,
+        signals=frozenset(),
+    )
 
 
 HOST = {

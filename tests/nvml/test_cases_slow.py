@@ -16,7 +16,7 @@ from gpumon.hardware.nvidia import NvmlNode
 from gpumon.hardware.reader import SlowSample
 from gpumon.model.fault import Fault
 from tests.nvml.conftest import Libraries
-from tests.nvml.reading import quick, readers
+from tests.nvml.reading import HandClock, quick, readers
 from tests.standin.library import ControlFile, Standin
 
 pytestmark = pytest.mark.tools
@@ -107,6 +107,56 @@ def test_counters_are_one_call(standin: Standin, node: NvmlNode) -> None:
         count for what, count in standin.report().items() if what.startswith("call ") and "FieldValue " not in what
     )
     assert after - before == 10  # the driver's utilization is a mean of 1/6 s: not asked again so soon
+
+
+def test_the_quick_fields_ride_with_the_counters(standin: Standin, node: NvmlNode) -> None:
+    """Where counters are read often a quick reading makes no field-value call of its own, and says the same."""
+    standin.apply("card 0 minor 0", "rate 0 power 300")
+    clock = HandClock()
+    reader = readers(node, clock)[0]
+    alone = quick(reader)
+    for _ in range(20):
+        clock.wait_until(clock.mono_s() + 0.05)
+        reader.counters()
+    before = standin.report()["call GetFieldValues 0"]
+    ridden = quick(reader)
+    assert standin.report()["call GetFieldValues 0"] == before
+    assert ridden.readings.keys() == alone.readings.keys()
+    assert ridden.readings["power_watts"] == alone.readings["power_watts"]
+
+
+def test_quick_fields_that_rode_too_long_ago_are_read(standin: Standin, node: NvmlNode) -> None:
+    """Counters that were not read for a while have brought nothing: the quick reading asks by itself."""
+    standin.apply("card 0 minor 0", "rate 0 power 300")
+    clock = HandClock()
+    reader = readers(node, clock)[0]
+    quick(reader)
+    clock.wait_until(clock.mono_s() + 0.95)
+    reader.counters()
+    clock.wait_until(clock.mono_s() + 1.0)
+    standin.apply("rate 0 power 200")
+    assert quick(reader).readings["power_watts"] == pytest.approx(200.0, rel=0.02)
+
+
+def test_an_empty_list_is_asked_again_when_memory_moves(standin: Standin, node: NvmlNode) -> None:
+    """Lists of graphics clients that were empty stay so for a minute, unless the card's memory moves by a context's."""
+    standin.apply("card 0 minor 0", "process 0 9 compute 1000 0 1e9 1.0")
+    standin.apply("set 0 GetMemoryInfo_v2 34000000000,0,1000000000")
+    clock = HandClock()
+    reader = readers(node, clock)[0]
+    graphics = "call GetGraphicsRunningProcesses 0"
+    reader.processes()
+    asked = standin.report()[graphics]
+    clock.wait_until(clock.mono_s() + 10.0)
+    reader.processes()
+    assert standin.report()[graphics] == asked
+    standin.apply("set 0 GetMemoryInfo_v2 34000000000,0,2000000000")
+    clock.wait_until(clock.mono_s() + 10.0)
+    reader.processes()
+    assert standin.report()[graphics] == asked + 1
+    clock.wait_until(clock.mono_s() + 61.0)
+    reader.processes()
+    assert standin.report()[graphics] == asked + 2
 
 
 def test_the_reader_costs_little_python(standin: Standin, node: NvmlNode) -> None:

@@ -90,7 +90,7 @@ def test_one_hung_card_of_eight_costs_the_others_no_tick(build: Build) -> None:
     assert hang.inside == 1
     assert threading.active_count() == threads + 1  # the seven's, beside the one that hangs
     assert all(tick.card_ticks[index].up for tick in seen for index in range(1, 8))
-    assert min(len(tick.card_ticks[7].pcie.t1_s) for tick in seen) >= 10
+    assert min(len(tick.card_ticks[7].pcie.t1_s) for tick in seen) >= 14
     assert (seen[-1].card_ticks[0].up, seen[-1].card_ticks[0].fault) == (False, Fault.TIMEOUT)
     assert seen[-1].mono_s - seen[-1].card_ticks[0].last_sample_s > 3.0
     hang.let_go()

@@ -25,7 +25,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FACTS = 96, RULES = 1024, STEPS = 64, COUNTS = 2048, ANY = -2 };
+#define SHORT_S 0.01 /* a delay of less is what the whole call takes, our own work included */
+
+enum { FACTS = 96, RULES = 1024, STEPS = 64, COUNTS = 2048, ANY = -2, PCIE_TX_BYTES = 197 };
 
 struct fact { char key[40], value[128]; };
 struct step { double delay_s; int code, count, hang, model, left; char *text; };
@@ -412,9 +414,6 @@ static int code_of_fault(int card) {
     return fault_active(card, "unknown") ? UNKNOWN : -1;
 }
 
-#define SHORT_S 0.01
-#define PCIE_TX_BYTES 197
-
 static void answer_call(struct call *call, int card, int slice, const char *name, long argument) {
     char what[96];
     double delay_s = 0.0;
@@ -431,7 +430,7 @@ static void answer_call(struct call *call, int card, int slice, const char *name
     }
     pthread_mutex_unlock(&lock);
     if (call->began_s > 0.0 && delay_s < SHORT_S)
-        call->ends_s = call->began_s + delay_s; /* what we compute is part of it */
+        call->ends_s = call->began_s + delay_s;
     else if (delay_s > 0.0)
         take_s(delay_s);
     while (fault_active(card, "hung")) sleep_s(0.01);

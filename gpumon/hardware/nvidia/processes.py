@@ -22,6 +22,7 @@ from gpumon.hardware.nvidia.arrays import (
     process_utilization,
 )
 from gpumon.hardware.nvml import Device
+from gpumon.hardware.reader import CONTEXT_BYTES
 from gpumon.model.card import MigSlice
 from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
@@ -39,7 +40,6 @@ _FIRST_LOOK_S = 5.0
 # Each list holds a driver lock for about 4.5 ms (MangoHud #2104). On a node of compute jobs those of graphics and MPS
 # are empty for weeks: an empty one is asked again after this time, or when the card's memory has moved by a context's.
 _EMPTY_STAYS_S = 60.0
-_CONTEXT_BYTES = 32 * 2**20
 _STAMP_TOLERANCE_S = 1.0  # the driver samples up to once a second and stamps by another clock
 
 
@@ -165,7 +165,7 @@ class ProcessReader:
         used = math.nan if isinstance(memory, Fault) else float(memory[1])
         before = self._used_bytes.get(mig_uuid, math.nan)
         self._used_bytes[mig_uuid] = used
-        return abs(used - before) > _CONTEXT_BYTES
+        return abs(used - before) > CONTEXT_BYTES
 
     def _utilization(self, pids: set[int]) -> dict[int, float]:
         """Return each process's newest share of SM samples since the last look. Unknown pids are left out."""
