@@ -66,10 +66,16 @@ def _judge(
 ) -> dict[str, JobMemory]:
     """Return the jobs' memories after this tick; each is judged in its turn, so that the cost is spread."""
     past: dict[str, JobMemory] = {}
-    length = judging.round_length(sum(len(job.cards) for job in jobs))
+    around = judging.Around(
+        tick,
+        cards={card.identity.uuid: card for card in tick.cards},
+        card_ticks={card_tick.uuid: card_tick for card_tick in tick.card_ticks},
+        held=held,
+        length=judging.round_length(sum(len(job.cards) for job in jobs)),
+    )
     for number, job in enumerate(jobs):
         before = memory.jobs.get(job.gpu_job, JobMemory())
-        past[job.gpu_job], seen = judging.step(before, job, tick, held, number=number, length=length)
+        past[job.gpu_job], seen = judging.step(before, job, around, number=number)
         if seen is not None:
             _learn_working(held, seen)
     return past

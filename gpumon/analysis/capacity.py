@@ -118,8 +118,7 @@ def observe_card(capacity: Capacity, path: CardPath | None, readings: dict[str, 
     )
     narrowest, ceiling = _narrowest((own, *upper), capacity.withdrawn)
     changed = ceiling != capacity.ceiling and not (math.isnan(ceiling) and math.isnan(capacity.ceiling))
-    return replace(
-        capacity,
+    return Capacity(
         ceiling=ceiling,
         attainable=ATTAINABLE_SHARE * ceiling if changed else capacity.attainable,
         assumed=seen == 0,
@@ -129,6 +128,7 @@ def observe_card(capacity: Capacity, path: CardPath | None, readings: dict[str, 
         busy_ticks=busy_ticks,
         seen_generation=seen,
         slow_ticks=slow,
+        withdrawn=capacity.withdrawn,
         full=FullSlots() if changed else capacity.full,
     )
 

@@ -78,13 +78,17 @@ def extend(past: Marks, now_s: float, figures: Floats) -> tuple[Marks, bool]:
     usual = _nearer(past.usual, known, max(SLOWLY, 1.0 / count))
     recent = _nearer(past.recent, known, min(1.0, QUICKLY / stretch_length(past)))
     grown = Marks(marks, past.began_s, past.from_s, usual, recent, count)
-    apart = any(abs(new - old) > LOOK * move for new, old, move in zip(recent, usual, MOVES, strict=True))
-    found = _new_regime(grown) if apart else None
+    found = _new_regime(grown) if stirs(grown) else None
     if found is None:
         return grown, False
     values = [value for time_s, value in marks if time_s >= found[1]]
     mean = tuple((sum(values, np.zeros(len(FIGURES))) / len(values)).tolist())
     return Marks(marks, *found, mean, mean, len(values)), True
+
+
+def stirs(past: Marks) -> bool:
+    """Return True where the recent marks lie away from the usual ones: a change may have begun."""
+    return any(abs(new - old) > LOOK * move for new, old, move in zip(past.recent, past.usual, MOVES, strict=True))
 
 
 def _nearer(mean: tuple[float, ...], figures: tuple[float, ...], weight: float) -> tuple[float, ...]:

@@ -25,6 +25,7 @@ from gpumon.analysis import (
     windows,
 )
 from gpumon.analysis.case import Case
+from gpumon.analysis.changes import Marks
 from gpumon.analysis.cycles import Whole
 from gpumon.analysis.evidence import CardEvidence, JobEvidence
 from gpumon.analysis.hysteresis import Standing
@@ -32,13 +33,16 @@ from gpumon.analysis.memory import CardMemory, JobMemory
 from gpumon.analysis.period import PeriodPast
 from gpumon.analysis.time_split import Split
 from gpumon.analysis.verdict import judge
+from gpumon.model.card import Card
 from gpumon.model.job import Job
-from gpumon.model.samples import Floats, Tick
+from gpumon.model.samples import CardTick, Floats, Tick
 from gpumon.model.verdict import JobClass, Phase, TimeSplit, Verdict
 
 LONGEST_S = 40.0  # of the window; long enough for many steps, short enough to follow a job
 ROUND = 4  # ticks in which each card of a job is looked at once and the job is judged once
 LOOKS_PER_TICK = 8  # cards; with a hundred jobs a round takes longer and a tick does not
+CALM_ROUNDS = 2  # that one round takes of a job that has not changed for so long and is sure to be judged alike again
+CALM_AFTER_S = 60.0
 PERIOD_ROUNDS = 9  # between two looks at the period of a job's work: 36 s
 PERIOD_ROUNDS_YOUNG = 3  # 12 s, while what it does now is new
 PERIOD_YOUNG_S = 80.0
@@ -63,6 +67,17 @@ WINDOW_DOUBT = 0.2  # over the root of its seconds
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What one tick brings for every job; mappings by the cards' uuid."""
+
+    tick: Tick
+    cards: Mapping[str, Card]
+    card_ticks: Mapping[str, CardTick]
+    held: Mapping[str, CardMemory]  # after this tick
+    length: int  # of a round, in ticks
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """What is looked at in this tick, so that the cost is spread evenly over a round."""
 
@@ -79,12 +94,11 @@ class Turn:
         return self.number % self.length == self.length - 1 - number % self.length
 
 
-def _mark(job: Job, tick: Tick, held: Mapping[str, CardMemory]) -> Floats:
+def _mark(job: Job, around: Around) -> Floats:
     """Return the job's mark of this second, as `changes.FIGURES` names its figures."""
     utilization, power, link, slowed = [], [], [], []
-    by_uuid = {card_tick.uuid: card_tick for card_tick in tick.card_ticks}
     for member in job.cards:
-        card_tick = by_uuid.get(member.uuid)
+        card_tick = around.card_ticks.get(member.uuid)
         if card_tick is None or not card_tick.up:
             continue
         ring = card_tick.utilization.value
@@ -92,45 +106,46 @@ def _mark(job: Job, tick: Tick, held: Mapping[str, CardMemory]) -> Floats:
         watts = float(card_tick.power.value.mean()) if card_tick.power.value.size else card_tick.reading("power_watts")
         limit = card_tick.reading("power_limit_watts")
         power.append(watts / limit if limit > 0.0 else watts / 500.0)
-        memory = held[member.uuid]
+        memory = around.held[member.uuid]
         link.append(memory.last_mean / memory.capacity.ceiling)
         slowed.append(throttling.held(memory.throttle))
     return changes.figures_of(utilization, power, link, slowed)
 
 
 def _looks(
-    job: Job, tick: Tick, held: Mapping[str, CardMemory], past: JobMemory, turn: Turn
+    job: Job, around: Around, past: Mapping[str, CardEvidence], marks: Marks, turn: Turn
 ) -> dict[str, CardEvidence]:
     """Return the newest evidence of each of the job's cards; those whose turn it is are looked at again."""
-    known = {card.identity.uuid: card for card in tick.cards}
-    from_s = max(past.marks.from_s, tick.mono_s - LONGEST_S)
+    now_s = around.tick.mono_s
+    from_s = max(marks.from_s, now_s - LONGEST_S)
     looks: dict[str, CardEvidence] = {}
     for number, member in enumerate({card.uuid: card for card in job.cards}.values()):
-        if member.uuid not in known or member.uuid not in held:
+        if member.uuid not in around.cards or member.uuid not in around.held:
             continue
-        before = past.looks.get(member.uuid)
-        stale = before is None or before.window[0] < past.marks.from_s
+        before = past.get(member.uuid)
+        stale = before is None or before.window[0] < marks.from_s
         if before is not None and not turn.of_card(number) and not (stale and turn.judged):
             looks[member.uuid] = before
             continue
-        memory = held[member.uuid]
+        memory = around.held[member.uuid]
         seen = evidence.card_evidence(
-            known[member.uuid],
+            around.cards[member.uuid],
             memory.windows,
             memory.capacity,
             memory.levels,
             up=memory.up,
             throttled=throttling.shares(memory.throttle, from_s),
-            window=(from_s, tick.mono_s),
+            window=(from_s, now_s),
         )
         looks[member.uuid] = replace(seen, shared=member.shared, used=member.used)
     return looks
 
 
-def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, turn: Turn, now_s: float) -> PeriodPast:
-    """Return what is known of the period of a job's work after this tick."""
-    known = period.follow(past.period, past.marks.from_s)
-    young = now_s - past.marks.from_s < PERIOD_YOUNG_S
+def _period(job: Job, around: Around, memory: JobMemory, turn: Turn) -> PeriodPast:
+    """Return what is known of the period of a job's work after this tick, whose marks are in its memory."""
+    now_s, held = around.tick.mono_s, around.held
+    known = period.follow(memory.period, memory.marks.from_s)
+    young = now_s - memory.marks.from_s < PERIOD_YOUNG_S
     since_look = (turn.number + PERIOD_BEFORE) % (turn.length * (PERIOD_ROUNDS_YOUNG if young else PERIOD_ROUNDS))
     if since_look > 1 or job.layout.framework in SERVERS:
         return known
@@ -140,7 +155,7 @@ def _period(job: Job, held: Mapping[str, CardMemory], past: JobMemory, turn: Tur
     if stretch is not None:
         own = [held[uuid].windows for uuid in {card.uuid: card for card in job.cards} if uuid in held and held[uuid].up]
         signals = period_signals.signals(own, *stretch)
-        saving = host.mean(past.host, "write_bytes_per_second", stretch[0]) >= SAVE_BYTES_PER_SECOND
+        saving = host.mean(memory.host, "write_bytes_per_second", stretch[0]) >= SAVE_BYTES_PER_SECOND
         beats = period_signals.beats(own, *stretch)
         said, fast = period.look(signals, beats, *stretch, saving=saving), period_signals.fast_power(signals)
     # Nothing in the regime before says nothing of the present one.
@@ -152,23 +167,20 @@ def round_length(looks: int) -> int:
     return max(ROUND, math.ceil(looks / LOOKS_PER_TICK))
 
 
-def step(
-    past: JobMemory, job: Job, tick: Tick, held: Mapping[str, CardMemory], *, number: int, length: int
-) -> tuple[JobMemory, JobEvidence | None]:
+def step(past: JobMemory, job: Job, around: Around, *, number: int) -> tuple[JobMemory, JobEvidence | None]:
     """Return the job's memory after one tick, and the evidence where the job was judged.
 
     Args:
-        held: the cards' memories after this tick, by uuid.
         number: the job's place in the tick; jobs and their cards take turns.
-        length: of a round, in ticks.
     """
-    now_s = tick.mono_s
-    marks, _ = changes.extend(past.marks, now_s, _mark(job, tick, held))
-    turn = Turn(tick.seq + number, length if changes.pace_s(marks) <= SLOW_PACE_S else 1)
-    memory = replace(past, marks=marks, host=host.extend(past.host, job, tick.processes))
-    looks = _looks(job, tick, held, memory, turn)
-    memory = replace(memory, looks=looks)
-    memory = replace(memory, period=_period(job, held, memory, Turn(tick.seq + number, length), now_s))
+    tick, now_s = around.tick, around.tick.mono_s
+    marks, _ = changes.extend(past.marks, now_s, _mark(job, around))
+    turn = Turn(tick.seq + number, _own_length(past, marks, around.length, now_s))
+    looks = _looks(job, around, past.looks, marks, turn)
+    memory = replace(past, marks=marks, host=host.extend(past.host, job, tick.processes), looks=looks)
+    period_past = _period(job, around, memory, Turn(tick.seq + number, around.length))
+    if period_past is not memory.period:
+        memory = replace(memory, period=period_past)
     if not turn.judged:
         return memory, None
     from_s = max(marks.from_s, now_s - LONGEST_S)
@@ -179,7 +191,7 @@ def step(
         host={name: host.mean(memory.host, name, from_s) for name in HOST_NAMES},
         processes_known=job.kind.value != "unattributed",
         processes=len(job.processes),
-        uplink_saturation=uplinks.saturation(tick.topology.uplinks, looks, held),
+        uplink_saturation=uplinks.saturation(tick.topology.uplinks, looks, around.held),
     )
     still = stillness.extend(past.still, seen, now_s)
     who = waiting.find(seen.working, job, seen.host)
@@ -195,6 +207,24 @@ def step(
         verdict = _verdict_of_cycle(whole, case, verdict)
     memory = replace(memory, still=still, standing=standing, cycle=cycle, verdict=verdict, waiting=who, case=case)
     return memory, seen
+
+
+def _own_length(past: JobMemory, marks: Marks, length: int, now_s: float) -> int:
+    """Return the length of the job's own round: half as many looks while nothing new is to be seen.
+
+    The marks are taken every second whatever the round is: the first sign of a change, or of another judgement, brings
+    the usual pace back.
+    """
+    if changes.pace_s(marks) > SLOW_PACE_S:
+        return 1
+    standing = past.standing
+    calm = (
+        now_s - marks.began_s >= CALM_AFTER_S
+        and standing.rival_count == 0
+        and standing.job_class is not JobClass.UNKNOWN
+        and not changes.stirs(marks)
+    )
+    return length * CALM_ROUNDS if calm else length
 
 
 def _idle_gaps(seen: JobEvidence, job: Job) -> bool:

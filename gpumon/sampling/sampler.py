@@ -33,7 +33,7 @@ from gpumon.sampling.tick_builder import TickBuilder
 _DRAIN_S = 1.8
 _XID_WAIT_S = 1.0  # shorter than the drain: the call cannot be interrupted
 _XID_RETRY_S = 5.0
-_SUPERVISE_PERIOD_S = 0.1  # while a call hangs, cards that share its thread are not read for so long at most
+_SUPERVISE_PERIOD_S = 0.15  # while a call hangs, cards that share its thread are not read for so long at most
 # A driver that went away while a call hung can only be asked again through the handles there are.
 _RESUME_AFTER_LOSS_S = 60.0
 
