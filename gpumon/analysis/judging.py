@@ -222,6 +222,7 @@ def _own_length(past: JobMemory, marks: Marks, length: int, now_s: float) -> int
         now_s - marks.began_s >= CALM_AFTER_S
         and standing.rival_count == 0
         and standing.job_class is not JobClass.UNKNOWN
+        and not past.waiting.culprits
         and not changes.stirs(marks)
     )
     return length * CALM_ROUNDS if calm else length
