@@ -49,6 +49,7 @@ class Remembering:
         if simulated and history is not None and not has_folder(history, os.environ):
             history = None  # trying a scenario leaves nothing behind on the machine
         folder = folder_of(history or HistorySettings(), os.environ)
+        self._simulated = simulated
         self._salt = salt_in(folder) if history is not None else ""
         self._keeper = None if history is None else Keeper(file_in(folder, simulated=simulated), history)
         self._listener = (
@@ -88,7 +89,10 @@ class Remembering:
     def offer(self, state: State) -> None:
         """Hand over what the tick showed: runs and rates to the history, processes whose servers may be asked."""
         if self._keeper is not None:
-            self._keeper.offer(state.scaling.runs, state.scaling.rates)
+            # The next scenario may have fewer cards, and none of them is lost.
+            known = () if state.view is None or self._simulated else state.view.cards
+            cards = sum(card.tick.up for card in known)
+            self._keeper.offer(state.scaling.runs, state.scaling.rates, cards)
         if self._listener is not None and state.view is not None:
             jobs = [view.job for view in state.view.jobs]
             self._listener.follow(pid for job in jobs for pid, _ in (*job.processes, *job.relatives))

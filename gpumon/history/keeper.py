@@ -22,6 +22,7 @@ from gpumon.model.verdict import Finding
 
 WRITE_S = 30.0
 AGAIN_S = 60.0
+CARDS_S = 3600.0  # between two notes that as many cards still answer
 TIDY_S = 3600.0
 STOP_S = 5.0
 READ_ONLY = "history_read_only"
@@ -37,7 +38,7 @@ class Keeper:
         self._log = structlog.get_logger()
         self._path = path
         self._settings = settings
-        self._offered: tuple[Sequence[Run], Rates] = ((), {})
+        self._offered: tuple[Sequence[Run], Rates, int] = ((), {}, 0)
         self._written: dict[Key, Run] = {}
         self._written_rates: dict[tuple[tuple[str, ...], str], SetRate] = {}
         self._store: Store | None = None
@@ -45,6 +46,8 @@ class Keeper:
         self._version = -1  # of the file as others have written it
         self._open_again_s = 0.0
         self._tidy_again_s = 0.0
+        self._cards = 0  # as last noted, and when to note the same again
+        self._cards_again_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self.past: Past = NOTHING
@@ -54,9 +57,13 @@ class Keeper:
         """Begin to read and to write."""
         self._thread.start()
 
-    def offer(self, runs: Sequence[Run], rates: Rates) -> None:
-        """Take what the pipeline knows now. Returns at once."""
-        self._offered = (runs, rates)
+    def offer(self, runs: Sequence[Run], rates: Rates, cards: int = 0) -> None:
+        """Take what the pipeline knows now. Returns at once.
+
+        Args:
+            cards: how many answer; 0 where that is nothing to remember.
+        """
+        self._offered = (runs, rates, cards)
 
     def stop(self) -> None:
         """Write what is left and close the file; give up after a while."""
@@ -79,7 +86,7 @@ class Keeper:
             if self._store is None or now_s >= self._tidy_again_s:
                 self._open(now_s)
             self._read()
-            self._write()
+            self._write(now_s)
         except HistoryError as error:
             self._close()
             self._open_again_s = now_s + AGAIN_S
@@ -98,7 +105,7 @@ class Keeper:
         self._version = -1
         self._tidy_again_s = now_s + TIDY_S
         if self._store.set_aside is not None:
-            self._written, self._written_rates = {}, {}  # of the file that is gone
+            self._written, self._written_rates, self._cards = {}, {}, 0  # of the file that is gone
             self._log.error(
                 "the history was damaged and is begun anew",
                 damaged=str(self._store.set_aside),
@@ -121,14 +128,19 @@ class Keeper:
         finally:
             store.close()
 
-    def _write(self) -> None:
+    def _write(self, now_s: float) -> None:
         assert self._store is not None  # opened before
-        offered_runs, offered_rates = self._offered
+        offered_runs, offered_rates, cards = self._offered
         runs = {run.key: run for run in offered_runs if run.beginning not in self.past.forgotten and self._is_due(run)}
         fresh = {key: run for key, run in runs.items() if self._written.get(key) is not run}
         rates = [rate for key, rate in offered_rates.items() if self._is_news(key, rate)]
-        if fresh or rates:
-            gone = self._store.write(fresh.values(), rates, self._written)
+        counted = cards > 0 and (cards != self._cards or now_s >= self._cards_again_s)
+        if fresh or rates or counted:
+            seen = (cards, time.time()) if counted else None
+            gone = self._store.write(fresh.values(), rates, self._written, cards=seen)
+            if counted:
+                self._cards, self._cards_again_s = cards, now_s + CARDS_S
+                self.past = replace(self.past, most_cards=max(self.past.most_cards, cards))
             self._forget(gone)
             self._written = {key: run for key, run in runs.items() if key not in gone}
             self._written_rates = dict(offered_rates)

@@ -60,6 +60,8 @@ MIGRATIONS: tuple[str, ...] = (
     # What is not known of older runs counts as none: their shares are judged as they were.
     "ALTER TABLE run ADD COLUMN share_memory REAL DEFAULT 0;",
     "ALTER TABLE run ADD COLUMN findings TEXT NOT NULL DEFAULT '';",
+    # How many cards answered at once, and when that was last so.
+    "CREATE TABLE cards_seen (cards INTEGER PRIMARY KEY, wall_s REAL NOT NULL);",
 )
 
 

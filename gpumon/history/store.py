@@ -21,6 +21,8 @@ BUSY_S = 5.0  # another process may hold the file for a moment: `gpumon history 
 PAGE_BYTES = 4096
 MOST_RUNS = 20_000
 MOST_RATES = 1_000
+# A card that was lost is missed over restarts of gpumon and of the node for so long; one that was taken out, no longer.
+CARDS_MISSED_S = 7 * 86400.0
 # Runs of one workload that a judgement may use, newest first; and rows that are read at all.
 RUNS_OF_A_WORKLOAD = 32
 RUNS_IN_MEMORY = 4_000
@@ -91,10 +93,18 @@ class Store:
         """Close the file."""
         self.connection.close()
 
-    def write(self, runs: Iterable[Run], rates: Iterable[SetRate], known: Collection[Key] = ()) -> frozenset[Key]:
+    def write(
+        self,
+        runs: Iterable[Run],
+        rates: Iterable[SetRate],
+        known: Collection[Key] = (),
+        *,
+        cards: tuple[int, float] | None = None,
+    ) -> frozenset[Key]:
         """Write runs and rates, each replacing what was known under its key, as one transaction.
 
         Args:
+            cards: how many cards answered at once, and when (wall seconds).
             known: keys of runs that were written before. One that is no longer in the file was forgotten by another
                 process, and is not written.
         Returns: the keys of those.
@@ -102,12 +112,12 @@ class Store:
         """
         offered, rate_rows = tuple(runs), [rows.of_rate(rate) for rate in rates]
         try:
-            return self._write(offered, rate_rows, known)
+            return self._write(offered, rate_rows, known, cards)
         except sqlite3.OperationalError as error:
             if FULL not in str(error) or not self._make_room():
                 raise HistoryError(f"{self.path}: cannot be written: {error}") from None
             try:
-                return self._write(offered, rate_rows, known)
+                return self._write(offered, rate_rows, known, cards)
             except sqlite3.Error as again:
                 raise HistoryError(f"{self.path}: cannot be written: {again}") from None
         except sqlite3.Error as error:
@@ -120,13 +130,19 @@ class Store:
             yield
 
     def _write(
-        self, runs: Sequence[Run], rate_rows: list[tuple[rows.Cell, ...]], known: Collection[Key]
+        self,
+        runs: Sequence[Run],
+        rate_rows: list[tuple[rows.Cell, ...]],
+        known: Collection[Key],
+        cards: tuple[int, float] | None,
     ) -> frozenset[Key]:
         with self._transaction():
             gone = self._missing(run.key for run in runs if run.key in known)
             kept = [rows.of_run(run) for run in runs if run.key not in gone]
             self.connection.executemany(_insert("run", rows.COLUMNS), kept)
             self.connection.executemany(_insert("set_rate", rows.RATE_COLUMNS), rate_rows)
+            if cards is not None:
+                self.connection.execute(_insert("cards_seen", ("cards", "wall_s")), cards)
         return gone
 
     def _missing(self, keys: Iterable[Key]) -> frozenset[Key]:
@@ -168,6 +184,7 @@ class Store:
                 oldest = now_wall_s - settings.retention_s
                 self.connection.execute("DELETE FROM run WHERE end_wall_s < ?", (oldest,))
                 self.connection.execute("DELETE FROM set_rate WHERE wall_s < ?", (oldest,))
+                self.connection.execute("DELETE FROM cards_seen WHERE wall_s < ?", (now_wall_s - CARDS_MISSED_S,))
                 self.connection.execute(
                     "DELETE FROM set_rate WHERE (uuids, link) IN "
                     "(SELECT uuids, link FROM set_rate ORDER BY wall_s DESC LIMIT -1 OFFSET ?)",
@@ -214,7 +231,9 @@ class Store:
             known = by_workload.get(run.workload, ())
             if run.workload and len(known) < RUNS_OF_A_WORKLOAD:
                 by_workload[run.workload] = (*known, run)
-        return Past(by_workload, {(rate.uuids, rate.link): rate for rate in self.rates()})
+        counts = self._select("cards_seen", ("cards",), "cards", 1)
+        most_cards = int(counts[0][0] or 0) if counts else 0
+        return Past(by_workload, {(rate.uuids, rate.link): rate for rate in self.rates()}, most_cards=most_cards)
 
     def changed_by_others(self) -> int:
         """Return a number that is another one after another process has written. Raises HistoryError."""

@@ -525,7 +525,7 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         (),
         "",
-        "Cards the node should have: from the config, else the most ever seen.",
+        "Cards the node should have: from the config, else the most seen since the start or, by the history, in the last week.",
     ),
     Metric(
         "node_finding",

@@ -102,6 +102,7 @@ class Past:
     rates: Mapping[tuple[tuple[str, ...], str], SetRate] = field(default_factory=dict)  # by (uuids, link)
     # Beginnings of runs that were known and are to be forgotten; a job that goes on begins a new one.
     forgotten: frozenset[tuple[str, tuple[str, ...], float]] = frozenset()
+    most_cards: int = 0  # that answered at once in the last week; 0 not known
 
 
 NOTHING = Past()

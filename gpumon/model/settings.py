@@ -13,7 +13,7 @@ class SamplingSettings:
     process_interval_s: float = 3.0  # each listing holds a driver lock for about 4.5 ms
     driver_budget_ratio: float = 0.05  # share of each second that may be spent inside NVML calls
     cpu_budget_ratio: float = 0.03  # of one core
-    expected_gpus: int = 0  # 0: the most ever seen
+    expected_gpus: int = 0  # 0: the most seen since the start or in the last week
     environ: bool = True  # read allow-listed variables where permitted
     driver: bool = True  # False: the driver's library is never loaded, no device file opened
     exit_after_failures: int = 0  # failed tries in a row to open the driver that end the daemon; 0: it waits

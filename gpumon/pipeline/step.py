@@ -153,7 +153,7 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
         uplinks=found.uplinks,
         jobs=job_views,
         findings=found.findings,
-        gpus_expected=settings.sampling.expected_gpus or most_cards,
+        gpus_expected=settings.sampling.expected_gpus or max(most_cards, past.most_cards),
         sampler=tick.sampler,
     )
     return State(

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from gpumon.history import keeper as keeping
 from gpumon.history.keeper import Keeper, with_news
-from gpumon.history.store import Store, read
+from gpumon.history.store import CARDS_MISSED_S, Store, read
 from gpumon.model.past import Past
 from gpumon.model.settings import HistorySettings
 
@@ -59,6 +59,28 @@ def test_a_rate_only_ever_improves(keeper: Keeper) -> None:
         keeper.offer([], {(fresh.uuids, fresh.link): fresh})
         keeper.turn()
     assert keeper.past.rates[rate(2, 0.0).uuids, "pcie"].bytes_per_second == 15e9
+
+
+def test_cards_that_answered_are_known_to_the_next_life_for_a_week(
+    keeper: Keeper, tmp_path: Path, clock: Callable[[float], None]
+) -> None:
+    """Eight cards and then seven: a gpumon that starts anew knows of eight until a week after the last time."""
+
+    def known() -> int:
+        fresh = Keeper(tmp_path / "history.sqlite", SETTINGS)
+        fresh.turn()
+        return fresh.past.most_cards
+
+    for cards in (8, 7, 0):
+        keeper.offer([], {}, cards)
+        keeper.turn()
+    assert keeper.past.most_cards == known() == 8
+    clock(CARDS_MISSED_S - 60.0)
+    assert known() == 8
+    keeper.offer([], {}, 7)
+    keeper.turn()
+    clock(120.0)
+    assert known() == 7
 
 
 def test_what_another_process_forgets_is_forgotten(keeper: Keeper, tmp_path: Path) -> None:

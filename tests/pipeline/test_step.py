@@ -9,6 +9,7 @@ import numpy as np
 
 from gpumon import pipeline
 from gpumon.model.card import Capabilities, Card, CardIdentity, LinkSource, NvLinkFacts, PowerKind
+from gpumon.model.past import Past
 from gpumon.model.process import HostSample, ProcessTable
 from gpumon.model.samples import CardTick, Event, LinkSlots, Series, Tick
 from gpumon.model.settings import Settings
@@ -97,6 +98,14 @@ def test_xids_are_counted_by_code() -> None:
     state = pipeline.step(state, tick(3, card_tick(0, 3.0), events=(Event(3.0, "xid", "GPU-0", 31),)), SETTINGS)
     assert state.view is not None
     assert state.view.cards[0].xids == {31: (2, 1e9 + 3)}
+
+
+def test_a_card_lost_before_a_restart_is_still_expected() -> None:
+    """What answered in the last week, by the history, is expected by a gpumon that has not seen it itself."""
+    past = Past(most_cards=3)
+    state = pipeline.step(pipeline.initial_state(), tick(1, card_tick(0, 1.0)), SETTINGS, past)
+    assert state.view is not None
+    assert state.view.gpus_expected == 3
 
 
 def test_expected_cards_is_the_most_ever_seen() -> None:
