@@ -71,8 +71,8 @@ SETTINGS: tuple[Setting, ...] = (
         "expected_gpus",
         whole(0, 64),
         0,
-        "How many cards this node should have, 0 to 64. 0: the most seen since the start or in the last week, which the "
-        "history remembers. Fewer cards raise GpumonGpuMissing.",
+        "How many cards this node should have, 0 to 64. 0: the most seen since the start or, as the history remembers, "
+        "in the last week. Fewer cards raise GpumonGpuMissing.",
     ),
     Setting(
         "sampling",
