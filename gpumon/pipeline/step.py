@@ -141,6 +141,8 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
         for name, account in ledgers.items()
     )
     most_cards = max(state.most_cards, len(tick.cards))
+    # Before the driver has answered no card is missed: the driver is.
+    before_start = past.most_cards if tick.nvml_up or most_cards else 0
     view = NodeView(
         seq=tick.seq,
         mono_s=now_s,
@@ -153,7 +155,7 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
         uplinks=found.uplinks,
         jobs=job_views,
         findings=found.findings,
-        gpus_expected=settings.sampling.expected_gpus or max(most_cards, past.most_cards),
+        gpus_expected=settings.sampling.expected_gpus or max(most_cards, before_start),
         sampler=tick.sampler,
     )
     return State(

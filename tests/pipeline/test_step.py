@@ -101,9 +101,12 @@ def test_xids_are_counted_by_code() -> None:
 
 
 def test_a_card_lost_before_a_restart_is_still_expected() -> None:
-    """What answered in the last week, by the history, is expected by a gpumon that has not seen it itself."""
+    """What answered in the last week, by the history, is expected once the driver answers."""
     past = Past(most_cards=3)
-    state = pipeline.step(pipeline.initial_state(), tick(1, card_tick(0, 1.0)), SETTINGS, past)
+    state = pipeline.step(pipeline.initial_state(), replace(tick(1), nvml_up=False), SETTINGS, past)
+    assert state.view is not None
+    assert state.view.gpus_expected == 0
+    state = pipeline.step(state, tick(2, card_tick(0, 2.0)), SETTINGS, past)
     assert state.view is not None
     assert state.view.gpus_expected == 3
 
