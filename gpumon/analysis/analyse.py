@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from gpumon.analysis import activity, cards, judging, uplinks
@@ -62,7 +63,11 @@ def _job_saturation(job: Job, analysis: Analysis) -> dict[str, float]:
 
 
 def _judge(
-    memory: AnalysisMemory, tick: Tick, jobs: tuple[Job, ...], held: dict[str, CardMemory]
+    memory: AnalysisMemory,
+    tick: Tick,
+    jobs: tuple[Job, ...],
+    held: dict[str, CardMemory],
+    on_error: Callable[[str], None] | None,
 ) -> dict[str, JobMemory]:
     """Return the jobs' memories after this tick; each is judged in its turn, so that the cost is spread."""
     past: dict[str, JobMemory] = {}
@@ -75,16 +80,31 @@ def _judge(
     )
     for number, job in enumerate(jobs):
         before = memory.jobs.get(job.gpu_job, JobMemory())
-        past[job.gpu_job], seen = judging.step(before, job, around, number=number)
-        if seen is not None:
-            _learn_working(held, seen)
+        try:
+            past[job.gpu_job], seen = judging.step(before, job, around, number=number)
+            if seen is not None:
+                _learn_working(held, seen)
+        except Exception:
+            if on_error is None:
+                raise
+            on_error(job.gpu_job)
+            past[job.gpu_job] = JobMemory()
     return past
 
 
 def analyse(
-    memory: AnalysisMemory, tick: Tick, jobs: tuple[Job, ...], settings: Settings
+    memory: AnalysisMemory,
+    tick: Tick,
+    jobs: tuple[Job, ...],
+    settings: Settings,
+    on_error: Callable[[str], None] | None = None,
 ) -> tuple[AnalysisMemory, Analysis]:
-    """Return the memory after one tick and what the tick means."""
+    """Return the memory after one tick and what the tick means.
+
+    Args:
+        on_error: called inside the handler of an error of one card or job, with its name; that one then begins anew
+            and the others are judged as ever. None raises the error.
+    """
     now_s = tick.mono_s
     paths = {path.uuid: path for path in tick.topology.paths}
     held: dict[str, CardMemory] = {}
@@ -92,7 +112,13 @@ def analyse(
         uuid = card.identity.uuid
         before = memory.cards.get(uuid, CardMemory())
         turn = (tick.seq + number) % LINK_TURNS == 0
-        held[uuid] = cards.extend(before, card, card_tick, paths.get(uuid), now_s=now_s, turn=turn)
+        try:
+            held[uuid] = cards.extend(before, card, card_tick, paths.get(uuid), now_s=now_s, turn=turn)
+        except Exception:
+            if on_error is None:
+                raise
+            on_error(uuid)
+            held[uuid] = CardMemory(last_seen_s=now_s)
     pcie = {uuid: card_memory.pcie.view for uuid, card_memory in held.items()}
     nvlink = {card.identity.uuid: held[card.identity.uuid].nvlink.view for card in tick.cards if card.nvlink.links > 0}
     kept = {
@@ -111,9 +137,9 @@ def analyse(
         nvlink=nvlink,
         uplinks=tuple(uplinks.view(uplink, shared[uplink.address], pcie) for uplink in tick.topology.uplinks),
     )
-    past = _judge(memory, tick, jobs, held)
+    past = _judge(memory, tick, jobs, held, on_error)
     now = watch.Now(tick, jobs, held, past, analysis.uplinks, settings)
-    found, verdicts, told = watch.step(memory.findings, now)
+    found, verdicts, told = watch.step(memory.findings, now, on_error)
     analysis = replace(analysis, verdicts=verdicts, findings=told)
     analysis = replace(analysis, link_saturation={job.gpu_job: _job_saturation(job, analysis) for job in jobs})
     return AnalysisMemory({**kept, **held}, past, shared, tick.topology, found), analysis

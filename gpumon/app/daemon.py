@@ -58,6 +58,7 @@ TOPOLOGY_PERIOD_S = 60.0
 HOUSEKEEPING_PERIOD_S = 60.0
 # The wall clock moved by more than this against the monotonic one: it was set.
 CLOCK_STEP_S = 5.0
+MOST_ERRORS = 20  # kinds of error in single cards and jobs that are logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ class Daemon:
         self._reloading = False
         self._clock_offset_s = time.time() - time.monotonic()
         self._failed = ""
+        self._unjudged: set[str] = set()
         self._hidden: frozenset[str] = frozenset()
 
     def _authorize(self, request: Request) -> Scope | None:
@@ -205,7 +207,7 @@ class Daemon:
         start_s = time.thread_time()
         try:
             settings = self._remembering.salted(self._config.settings)
-            self._state = step(self._state, tick, settings, self._remembering.past)
+            self._state = step(self._state, tick, settings, self._remembering.past, self._tell_unjudged)
             view = self._state.view
             assert view is not None  # every step makes one
             view = replace(self._remembering.shown(view), analysis_seconds=time.thread_time() - start_s)
@@ -219,6 +221,13 @@ class Daemon:
                 self._log.exception("a tick could not be judged; the page shows gpumon's own series until one can")
         else:
             self._failed = ""
+
+    def _tell_unjudged(self, subject: str) -> None:
+        """Log that one card or job cannot be judged, once for each kind of error; the others are judged as ever."""
+        error = repr(sys.exc_info()[1])
+        if error not in self._unjudged and len(self._unjudged) < MOST_ERRORS:
+            self._unjudged.add(error)
+            self._log.exception("a card or job could not be judged and begins anew", subject=subject)
 
     def _status(self, tick: Tick) -> str:
         up = sum(card.up for card in tick.card_ticks)

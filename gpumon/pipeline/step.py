@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gpumon import analysis, scaling
@@ -110,11 +110,18 @@ def _extend_intervals(
     return intervals
 
 
-def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> State:
+def step(
+    state: State,
+    tick: Tick,
+    settings: Settings,
+    past: Past = NOTHING,
+    on_error: Callable[[str], None] | None = None,
+) -> State:
     """Return the state after one tick. Pure: no clock, no randomness, the state before is not changed.
 
     Args:
         past: what the history knew before this tick; runs of this state are compared with each other in any case.
+        on_error: told of a card or job that cannot be judged, inside the handler of the error; None raises it.
     """
     now_s = tick.mono_s
     first_s = now_s if math.isnan(state.first_s) else state.first_s
@@ -128,7 +135,7 @@ def step(state: State, tick: Tick, settings: Settings, past: Past = NOTHING) -> 
         ledger.with_held_cards(job, _job_before(state, job.gpu_job), ticks, logged)
         for job in ledger.with_nameless(attributed, state.ledgers, now_s)
     )
-    memory, found = analysis.analyse(state.analysis, tick, jobs, settings)
+    memory, found = analysis.analyse(state.analysis, tick, jobs, settings, on_error)
     counters = _count_cards(state, tick, span_s)
     ledgers = _charge(state, jobs, found, counters, seen=seen, now_s=now_s, span_s=span_s)
     followed, found = _judge_scaling(state, tick, jobs, memory, found, ledgers=ledgers, past=past)

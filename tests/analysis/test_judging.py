@@ -1,10 +1,17 @@
-"""How often a job is looked at: less while nothing changes, and at the usual pace again with the first sign of it."""
+"""When a job is judged: how often, and what happens when one of several cannot be."""
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from gpumon import analysis
+from gpumon.analysis import cards as card_memories
+from gpumon.analysis import judging
 from gpumon.model.job import Layout
 from gpumon.model.settings import Settings
+from gpumon.model.verdict import JobClass
 from tests.analysis.scripted import Phase, Script, card, card_tick, job, tick_of, trace
 
 COMPUTES = Script((Phase(0.5, 520.0),))
@@ -37,3 +44,56 @@ def test_a_job_that_does_not_change_is_judged_half_as_often() -> None:
     calm = [t for t in times if 80 <= t < 120]
     changed = [t for t in times if CHANGES_S + 2 <= t < CHANGES_S + 26]
     assert (len(young), len(calm), len(changed)) == (10, 5, 6)
+
+
+def two_jobs(seconds: int, told: list[str]) -> analysis.Analysis:
+    """Return what a node means after some seconds on which two jobs compute, a card each; `told`: what failed."""
+    nodes = (card(0), card(1))
+    first = job(1, Layout())
+    second = dataclasses.replace(first, gpu_job="session:2", cards=(dataclasses.replace(first.cards[0], uuid="GPU-1"),))
+    shown = trace(COMPUTES, seconds)
+    memory, found = analysis.initial_memory(), analysis.Analysis()
+    for at in range(seconds):
+        tick = tick_of(at, nodes, tuple(card_tick(index, shown, COMPUTES, at) for index in range(2)))
+        memory, found = analysis.analyse(memory, tick, (first, second), Settings(), told.append)
+    return found
+
+
+def test_a_job_that_cannot_be_judged_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One job meets an error at each tick: it is told and stays unknown, the other gets its verdict."""
+    judged = judging.step
+
+    def breaks(past: object, which: object, *rest: object, **named: object) -> object:
+        if getattr(which, "gpu_job", "") == "session:2":
+            raise ZeroDivisionError
+        return judged(past, which, *rest, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(judging, "step", breaks)
+    told: list[str] = []
+    found = two_jobs(30, told)
+    assert set(told) == {"session:2"}
+    assert found.verdicts["session:1"].job_class is JobClass.COMPUTE
+    assert found.verdicts["session:2"].job_class is JobClass.UNKNOWN
+
+
+def test_a_card_that_cannot_be_read_into_memory_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One card meets an error at each tick: it is told, and the job of the other gets its verdict."""
+    extend = card_memories.extend
+
+    def breaks(memory: object, which: object, *rest: object, **named: object) -> object:
+        if which == card(1):
+            raise ZeroDivisionError
+        return extend(memory, which, *rest, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(card_memories, "extend", breaks)
+    told: list[str] = []
+    found = two_jobs(30, told)
+    assert set(told) == {"GPU-1"}
+    assert found.verdicts["session:1"].job_class is JobClass.COMPUTE
+
+
+def test_without_somebody_to_tell_an_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay or a benchmark never passes over an error."""
+    monkeypatch.setattr(judging, "step", None)
+    with pytest.raises(TypeError):
+        judgements(2)

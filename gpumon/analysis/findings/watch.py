@@ -7,7 +7,7 @@ turn, and what needs a verdict is asked only once that has stood for a while.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -54,8 +54,14 @@ class Now:
     settings: Settings
 
 
-def step(past: FindingsPast, now: Now) -> tuple[FindingsPast, dict[str, Verdict], tuple[Finding, ...]]:
-    """Return the memory after one tick, the verdicts with strategy and findings, and what the operator is told."""
+def step(
+    past: FindingsPast, now: Now, on_error: Callable[[str], None] | None = None
+) -> tuple[FindingsPast, dict[str, Verdict], tuple[Finding, ...]]:
+    """Return the memory after one tick, the verdicts with strategy and findings, and what the operator is told.
+
+    Args:
+        on_error: as for `analyse`; the findings that stood are kept.
+    """
     now_s, seq = now.tick.mono_s, now.tick.seq
     swap = _swap(past.swap, now.tick.host, now_s)
     jobs: dict[str, JobFindings] = {}
@@ -63,7 +69,13 @@ def step(past: FindingsPast, now: Now) -> tuple[FindingsPast, dict[str, Verdict]
         before = past.jobs.get(job.gpu_job, JobFindings())
         waited_s = now_s - before.looked_s
         due = waited_s >= OVERDUE_S or (waited_s >= LOOK_S / 2 and (seq + number) % TURNS == 0)
-        jobs[job.gpu_job] = _look(before, job, now, swap.rates) if due else before
+        try:
+            jobs[job.gpu_job] = _look(before, job, now, swap.rates) if due else before
+        except Exception:
+            if on_error is None:
+                raise
+            on_error(job.gpu_job)
+            jobs[job.gpu_job] = replace(before, looked_s=now_s)
     node, node_looked_s = past.node, past.node_looked_s
     if now_s - node_looked_s >= OVERDUE_S or (seq % TURNS == TURNS - 1 and now_s - node_looked_s >= LOOK_S / 2):
         node, node_looked_s = _look_at_node(past.node, jobs, now), now_s
