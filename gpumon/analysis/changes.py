@@ -131,7 +131,7 @@ def _all_off(values: Floats, length: int) -> int | None:
 
 
 def _mostly_off(values: Floats) -> int | None:
-    """Return the place of the first mark that is off, where a longer stretch has moved as a whole and in most marks."""
+    """Return where the new work begins, if a longer stretch has moved as a whole and in most marks."""
     mean, spread, known = _regime(values[:-MIXED_MARKS])
     with np.errstate(invalid="ignore"):
         away = values[-MIXED_MARKS:] - mean
@@ -141,7 +141,10 @@ def _mostly_off(values: Floats) -> int | None:
     changed = far & known & (off.sum(axis=0) >= MIXED_OFF)
     if not changed.any():
         return None
-    return len(values) - MIXED_MARKS + int(off[:, changed].any(axis=1).argmax())
+    # One mark of the old work may lie as far off as those of the new. Where the two meet, most marks before lie nearer
+    # to the old mean and most after nearer to the new one.
+    nearer = (away[:, changed] / moved[changed]).mean(axis=1) - 0.5
+    return len(values) - MIXED_MARKS + int(nearer[::-1].cumsum()[::-1].argmax())
 
 
 def _regime(before: Floats) -> tuple[Floats, Floats, Floats]:

@@ -52,6 +52,11 @@ def test_steps_of_some_seconds_that_begin_are_a_change() -> None:
     assert marks.from_s == 30.0
 
 
+def test_one_odd_mark_of_the_old_work_is_not_the_beginning_of_the_new() -> None:
+    """A mark that is off by itself, some seconds before the level falls for good, belongs to the old regime."""
+    assert play([0.8] * 28 + [0.55, 0.8, 0.8] + [0.4] * 4).from_s == 31.0
+
+
 def test_a_steady_figure_need_not_move_far() -> None:
     """A level that hardly wandered and falls by half a move begins a regime; one that wanders by that much does not."""
     noise = np.random.default_rng(3)
