@@ -153,7 +153,12 @@ def power_ranges(
     seen_computing = apart and high >= computing[0]
     if seen_computing and not held:
         level = _level(max(humps.top, high), high, high - low, humps.separation)
-        computing = (level[0], max(level[0], min(level[1], 1.05 * max(top, high))))
+        most = min(level[1], 1.05 * max(top, high))
+        if humps.separation < CLEAR_HUMPS and levels.computing > most:
+            # A blur shows means of work and of the waiting around it. What work drew on this card before, it may draw
+            # again; where the samples showed the level itself it would be other work that draws less.
+            most = levels.computing
+        computing = (level[0], max(level[0], most))
     elif held:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
