@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpumon.analysis.rates import added
+from gpumon.jobs.attribution import CONTEXT_BYTES
 from gpumon.model.fault import Fault
 from gpumon.model.job import Job, JobCard, JobKind
 from gpumon.model.samples import CardTick
@@ -62,8 +63,13 @@ def with_held_cards(
     return replace(job, cards=job.cards + held) if held else job
 
 
-def with_nameless(jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], now_s: float) -> tuple[Job, ...]:
-    """Return the jobs with the one nobody can name, for a while after its last card stopped working."""
+def with_nameless(
+    jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], ticks: Mapping[str, CardTick], now_s: float
+) -> tuple[Job, ...]:
+    """Return the jobs with the one nobody can name, for a while after its last card stopped working.
+
+    Not where the memory of its cards says that nobody is left there: such a job ended, and does not stand idle.
+    """
     if any(job.kind is JobKind.UNATTRIBUTED for job in jobs):
         return jobs
     return jobs + tuple(
@@ -72,7 +78,13 @@ def with_nameless(jobs: tuple[Job, ...], ledgers: Mapping[str, Ledger], now_s: f
         if account.job.kind is JobKind.UNATTRIBUTED
         and math.isnan(account.ended_s)
         and now_s - account.worked_s < NAMELESS_STAYS_S
+        and not all(_is_empty(ticks.get(card.uuid)) for card in account.job.cards)
     )
+
+
+def _is_empty(card_tick: CardTick | None) -> bool:
+    """Return True where a card answers and too little of its memory is in use for any process."""
+    return card_tick is not None and card_tick.up and card_tick.reading("memory_used_bytes") < CONTEXT_BYTES
 
 
 def _lost(job: Job, ticks: Mapping[str, CardTick]) -> int:

@@ -133,7 +133,7 @@ def step(
     seen = frozenset(job.gpu_job for job in attributed)
     jobs = tuple(
         ledger.with_held_cards(job, _job_before(state, job.gpu_job), ticks, logged)
-        for job in ledger.with_nameless(attributed, state.ledgers, now_s)
+        for job in ledger.with_nameless(attributed, state.ledgers, ticks, now_s)
     )
     memory, found = analysis.analyse(state.analysis, tick, jobs, settings, on_error)
     counters = _count_cards(state, tick, span_s)

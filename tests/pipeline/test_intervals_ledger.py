@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 from gpumon.model.job import Job, JobCard, JobKind
@@ -91,5 +92,16 @@ def test_a_nameless_job_keeps_the_card_that_pauses() -> None:
     now = job("b", kind=JobKind.UNATTRIBUTED)
     assert {card.uuid for card in with_held_cards(now, nameless, ticks).cards} == {"a", "b"}
     ledgers = {"session:1": Ledger(nameless, worked_s=100.0)}
-    assert with_nameless((), ledgers, 160.0) == (nameless,)
-    assert with_nameless((), ledgers, 300.0) == ()
+    assert with_nameless((), ledgers, ticks, 160.0) == (nameless,)
+    assert with_nameless((), ledgers, ticks, 300.0) == ()
+
+
+def test_a_nameless_job_ends_when_its_cards_are_empty() -> None:
+    """Cards whose memory is free hold nobody: the job ended. As long as one holds a context it may be a pause."""
+    nameless = job("a", "b", kind=JobKind.UNATTRIBUTED)
+    ledgers = {"session:1": Ledger(nameless, worked_s=100.0)}
+    free = {"memory_used_bytes": 4e6}
+    left = {"a": replace(card_tick("a"), readings=free), "b": replace(card_tick("b"), readings=free)}
+    assert with_nameless((), ledgers, left, 104.0) == ()
+    pauses = left | {"b": replace(card_tick("b"), readings={"memory_used_bytes": 9e9})}
+    assert with_nameless((), ledgers, pauses, 104.0) == (nameless,)
