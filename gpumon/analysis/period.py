@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpumon.analysis.common_signal import Common
-from gpumon.analysis.period_choice import SELDOM_S, WELL, Said, choose, confirmed, is_part
+from gpumon.analysis.period_choice import OFTEN_S, SELDOM_S, WELL, Said, choose, confirmed, is_part
 from gpumon.analysis.period_witness import POWER, RINGS, hear
 
 AGREE = 0.03  # what a step may wander between two looks
@@ -28,7 +28,7 @@ FEWEST_CYCLES = 4.0  # in the stretch that is looked at
 BRIEF_S = 20.0
 SHORTEST_STRETCH_S = 4.0
 YOUNG_S = 30.0  # a regime beside which the one before it still counts
-SAVE_CYCLE_S = 3.0  # no save of a model and the steps before it are shorter together
+SAVE_CYCLE_S = 3.0  # no save or evaluation and the steps before it are shorter together
 APART_S = 4.0  # beginnings of two stretches that are not the same one
 # The beat of a short step wanders many times as much as the step does: what all these looks say so exactly is none.
 STEADY = 0.005
@@ -81,7 +81,11 @@ def look(
     """
     witnesses = hear(signals, beats)
     said = confirmed(choose(witnesses, to_s - from_s), witnesses, beats)
-    if said is None or (to_s - from_s) < FEWEST_CYCLES * said.period_s or (saving and said.period_s > SAVE_CYCLE_S):
+    if said is None or (to_s - from_s) < FEWEST_CYCLES * said.period_s:
+        return None
+    # Where all measure seldom, steps of 50 ms show nowhere: what repeats may be the evaluations between many of them.
+    hidden = min(witness.refresh_s for witness in witnesses.values()) > OFTEN_S
+    if said.period_s > SAVE_CYCLE_S and (saving or hidden):
         return None
     return replace(said, from_s=from_s, to_s=to_s)
 
@@ -114,7 +118,8 @@ def _given(past: PeriodPast, said: Said, fast_power: bool) -> bool:
     if said.agreed or said.beaten or _same(past.step_s, said.period_s):
         return True
     off = [math.inf if one is None else abs(one.period_s / said.period_s - 1.0) for one in past.looks[-AGAIN:]]
-    if len(off) == AGAIN and max(off) <= STEADY and (len(_through(said)) > 1 or _only_rings(said)):
+    thrice = len(off) == AGAIN and max(off) <= STEADY
+    if thrice and (len(_through(said)) > 1 or (not fast_power and _only_rings(said))):
         return True
     again = any(share <= EXACTLY for share in off)
     return again and any(_alone(name, said, fast_power) for name in said.speaking)

@@ -32,11 +32,14 @@ INSIDE = 4  # an opponent whose best is shorter than this part sees what happens
 RESOLVED = 3.0
 WELL = 6  # measurements in a period that no commensurate sampling imitates
 WHOLE = 0.12  # of a measurement: less than one in the cycles that are laid on each other
+# Of more pieces than are tried as parts: a micro-step and an exchange as long, after each eight of them.
+MOST_PIECES, OFF, LESS = 12.5, 0.15, 0.95
 SAME = 0.02  # candidates this close are one
 MULTIPLE = 0.03  # how far a multiple may be off, of the ratio
 MOST_PARTS = 6
 RIVAL = 0.9  # of the highest mean share: what is less is no second answer
 SELDOM_S = 0.065  # a source that measures more seldom can beat with a step
+OFTEN_S = 0.045  # a source that measures so often sees any step that is given
 BEATS = 0.015  # how far the spectrum of a link may be off
 BEATEN = 0.6  # least share that a witness must explain where the spectrum says the same
 SURE = 0.65  # share of the second of two witnesses that agree
@@ -83,7 +86,8 @@ def confirmed(said: Said | None, witnesses: Mapping[str, Witness], beats: Sequen
     """Return the period that the spectrum of a link's slots says as well as the witnesses, else what they say alone.
 
     Source and spectrum go wrong in other ways: what is sampled too seldom looks like itself after several steps, and in
-    a spectrum of slots at uneven times it looks like nothing.
+    a spectrum of slots at uneven times it looks like nothing. Both see two exchanges in a step as two steps: what
+    another witness opposes is not said.
 
     Args:
         beats: what the spectra of the links say, as `beat.of_slots` gives it; NaN for nothing.
@@ -99,8 +103,12 @@ def confirmed(said: Said | None, witnesses: Mapping[str, Witness], beats: Sequen
             for period_s, share in witness.shares.items()
             if abs(period_s - beat_s) <= BEATS * beat_s and period_s >= RESOLVED * witness.refresh_s
         ]
-        support = {name: share for share, name, _ in sorted(near) if share >= BEATEN}
-        if support:
+        best = {name: (share, period_s) for share, name, period_s in sorted(near)}
+        support = {name: share for name, (share, _) in best.items() if share >= BEATEN}
+        if support and not any(
+            _sees_much_less(witnesses[name], period_s) or _pieces_differ(witnesses[name], period_s)
+            for name, (_, period_s) in best.items()
+        ):
             refresh = {name: witnesses[name].refresh_s for name in support}
             return Said(max(near)[2], support, frozenset(support), refresh, beaten=True)
     return said
@@ -132,6 +140,8 @@ def choose(witnesses: Mapping[str, Witness], seconds: float) -> Said | None:
         return None
     if not chosen.speaking or _within(witnesses, chosen):
         return None
+    if _of_unresolved(witnesses, chosen, stands):
+        return None
     refresh = {name: witnesses[name].refresh_s for name in chosen.support}
     others = max((witness.best for name, witness in witnesses.items() if name not in chosen.support), default=0.0)
     return Said(chosen.period_s, chosen.support, chosen.speaking, refresh, others)
@@ -149,7 +159,9 @@ def _standing(witnesses: Mapping[str, Witness], period_s: float, seconds: float)
     resolved = {name for name in seen if period_s >= RESOLVED * witnesses[name].refresh_s}
     for name in resolved:
         witness = witnesses[name]
-        if witness.best >= HEARD and seen[name] < MUCH_LESS * witness.best:
+        if _pieces_differ(witness, period_s):
+            return None
+        if _sees_much_less(witness, period_s):
             within = witness.best_s <= period_s / INSIDE
             if not within or len(support) < 2:
                 return None
@@ -161,6 +173,25 @@ def _standing(witnesses: Mapping[str, Witness], period_s: float, seconds: float)
         sum(max(0.0, share) for share in seen.values()) / len(seen),
         any(period_s >= WELL * witnesses[name].refresh_s for name in speaking),
     )
+
+
+def _sees_much_less(witness: Witness, period_s: float) -> bool:
+    """Return True where a witness explains much less by a period than by its best."""
+    return witness.best >= HEARD and witness.shares[period_s] < MUCH_LESS * witness.best
+
+
+def _pieces_differ(witness: Witness, period_s: float) -> bool:
+    """Return True where a witness that measures often sees less of a period than of several of it.
+
+    Several steps explain a little less than the step, never more. Only a source that has few measurements of each may
+    like several better by chance.
+    """
+    if witness.refresh_s > OFTEN_S or period_s < WELL * witness.refresh_s or witness.best < HEARD:
+        return False
+    share, several = witness.shares[period_s], witness.best_s / period_s
+    if several < MOST_PARTS + 0.5:
+        return share < NEARLY * witness.best and is_part(witness.best_s, period_s)
+    return share < LESS * witness.best and several < MOST_PIECES and abs(several - round(several)) <= OFF
 
 
 def _nearly_best(witness: Witness, period_s: float) -> float:
@@ -199,6 +230,23 @@ def _within(witnesses: Mapping[str, Witness], chosen: _Standing) -> bool:
             if share >= least and WELL * witness.refresh_s <= period_s <= chosen.period_s / INSIDE:
                 return True
     return False
+
+
+def _of_unresolved(witnesses: Mapping[str, Witness], chosen: _Standing, stands: Sequence[_Standing]) -> bool:
+    """Return True where the period is several of a step that none of its witnesses measures often enough to see.
+
+    Then they speak for another one as well that is no multiple of it (two steps beside three), or one of them sees more
+    of a part than of the whole.
+    """
+    if min(witnesses[name].refresh_s for name in chosen.speaking) <= SELDOM_S:
+        return False
+    if any(one.speaking and not _multiple(one.period_s, chosen.period_s) for one in stands):
+        return True
+    return any(
+        share > max(HEARD, witness.shares.get(chosen.period_s, 0.0)) and is_part(chosen.period_s, part_s)
+        for witness in witnesses.values()
+        for part_s, share in witness.shares.items()
+    )
 
 
 def is_part(period_s: float, part_s: float) -> bool:

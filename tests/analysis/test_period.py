@@ -112,6 +112,22 @@ def test_the_rings_alone_where_nobody_else_sees_anything() -> None:
         assert math.isnan(past.step_s) is not given
 
 
+def test_the_rings_are_not_heard_where_fast_power_sees_no_rhythm() -> None:
+    """What power shows nothing of at 50 Hz is no step, however often the rings say it."""
+    past = PeriodPast()
+    for _ in range(3):
+        past = extend(past, said(2.06, others=0.1, rings=0.4), fast_power=True)
+    assert math.isnan(past.step_s)
+
+
+def test_a_long_cycle_where_nothing_measures_often_is_not_said() -> None:
+    """Steps of 40 ms show in no source of ten hertz, so 7 s may be the evaluations between them; 20 ms looks tell."""
+    slow = {"power": wave(7.0, pace_s=0.1), "link": wave(7.0, pace_s=0.125)}
+    assert math.isnan(looked(**slow))
+    assert looked(power=wave(7.0), link=slow["link"]) == pytest.approx(7.0, rel=0.01)
+    assert looked(power=wave(1.4, pace_s=0.1), link=wave(1.4, pace_s=0.125)) == pytest.approx(1.4, rel=0.01)
+
+
 def test_several_of_the_known_step_are_not_news() -> None:
     """A look that sees every second step does not change what was given, and does not confirm it."""
     past = extend(PeriodPast(), said(0.5, power=0.9, link=0.8), fast_power=True)

@@ -126,6 +126,44 @@ def test_the_spectrum_of_the_slots_confirms_or_says_it_first() -> None:
     assert (first.period_s, set(first.support)) == (0.288, {"nvlink"})
 
 
+def test_what_fast_power_sees_more_of_in_several_is_a_piece() -> None:
+    """Scattering and gathering look alike on the link and in the rings, power tells them apart: a step has both."""
+    power = Witness(0.02, {2.866: 0.92, 1.433: 0.70})
+    link, rings = Witness(0.02, {2.866: 0.85, 1.433: 0.87}), Witness(0.139, {1.433: 0.61, 2.866: 0.48})
+    said = chosen(power=power, link=link, rings=rings)
+    assert said is not None
+    assert said.period_s == 2.866
+
+
+def test_an_exchange_as_long_as_each_of_eight_micro_steps() -> None:
+    """Nine pieces of which one is another: power sees more of all nine, and no piece is said to be a step."""
+    shares = {11.1: 0.83, 1.233: 0.71}
+    assert chosen(power=Witness(0.02, shares), rings=Witness(0.139, {11.1: 0.79, 1.233: 0.75})) is None
+    assert chosen(power=Witness(0.02, {**shares, 1.233: 0.82}), rings=Witness(0.139, {1.233: 0.75})) is not None
+
+
+def test_seven_measurements_in_three_steps() -> None:
+    """Power sees three steps at the same seven moments; NVLink measures too seldom for one, but sees more of it."""
+    power = Witness(0.1, {0.7: 0.85, 0.233: 0.39})
+    assert chosen(power=power, nvlink=Witness(0.091, {0.7: 0.57, 0.233: 0.66})) is None
+    assert chosen(power=power, nvlink=Witness(0.091, {0.7: 0.57, 0.233: 0.46})) is not None
+
+
+def test_the_spectrum_does_not_outvote_a_witness_that_opposes() -> None:
+    """The link and its spectrum see two exchanges in a step, power one step: their agreement is one witness."""
+    link, beats = Witness(0.125, {1.10: 0.4, 0.563: 0.81}), (0.5628,)
+    assert confirmed(None, {"power": Witness(0.02, {1.10: 0.71, 0.563: 0.14}), "link": link}, beats) is None
+    assert confirmed(None, {"power": Witness(0.02, {1.10: 0.71, 0.563: 0.55}), "link": link}, beats) is None
+    assert confirmed(None, {"power": Witness(0.02, {1.10: 0.71, 0.563: 0.66}), "link": link}, beats) is not None
+
+
+def test_two_and_three_steps_that_seldom_measured_sources_see_are_neither() -> None:
+    """0.2 s is too short for all; power likes two of it, the others three: 0.6 s is not said."""
+    link, rings = Witness(0.125, {0.402: 0.63, 0.601: 0.66}), Witness(0.139, {0.402: 0.3, 0.601: 0.58})
+    assert chosen(power=Witness(0.1, {0.402: 0.79, 0.601: 0.89}), link=link, rings=rings) is None
+    assert chosen(power=Witness(0.1, {0.402: 0.2, 0.601: 0.89}), link=link, rings=rings) is not None
+
+
 def test_a_spectrum_that_no_witness_shares_says_nothing() -> None:
     """Neither a multiple of what is said nor a period that nobody explains is confirmed."""
     witnesses = {"power": Witness(0.02, {0.219: 0.79, 0.875: 0.23})}
