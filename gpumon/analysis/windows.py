@@ -38,7 +38,8 @@ SCALARS = (
 SCALAR_ROW = {key: number + 1 for number, key in enumerate(SCALARS)}
 
 # Rows of a slot window.
-T1, T0, RX, TX, SLOT_POWER, SLOT_MEMORY = range(6)
+SLOT_ROWS = 5
+T1, T0, RX, TX, SLOT_POWER = range(SLOT_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ def since(window: Window, from_s: float) -> Floats:
 class CardWindows:
     """Everything the analysis keeps of one card's recent past."""
 
-    pcie: Window = field(default_factory=lambda: Window(6))  # rows T1, T0, RX, TX, SLOT_POWER, SLOT_MEMORY
-    nvlink: Window = field(default_factory=lambda: Window(6))
+    pcie: Window = field(default_factory=lambda: Window(SLOT_ROWS))  # rows T1, T0, RX, TX, SLOT_POWER
+    nvlink: Window = field(default_factory=lambda: Window(SLOT_ROWS))
     power: Window = field(default_factory=lambda: Window(2))  # time, watts
     utilization: Window = field(default_factory=lambda: Window(2))  # time, ratio
     memory_controller: Window = field(default_factory=lambda: Window(2))  # time, ratio
@@ -101,14 +102,12 @@ class CardWindows:
 
 
 def _slots(slots: LinkSlots) -> Floats:
-    rows = np.full((6, slots.t1_s.size), np.nan)
+    rows = np.full((SLOT_ROWS, slots.t1_s.size), np.nan)
     if slots.t1_s.size == 0:
         return rows
     rows[T1], rows[T0], rows[RX], rows[TX] = slots.t1_s, slots.t0_s, slots.rx_bytes, slots.tx_bytes
     if slots.power_watts.size:
         rows[SLOT_POWER] = slots.power_watts
-    if slots.memory_controller_ratio.size:
-        rows[SLOT_MEMORY] = slots.memory_controller_ratio
     return rows
 
 

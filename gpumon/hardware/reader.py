@@ -25,13 +25,12 @@ CONTEXT_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Raw byte counters and the witnesses read in the same call. Source: nvmlDeviceGetFieldValues."""
+    """Raw byte counters and the power read in the same call. Source: nvmlDeviceGetFieldValues."""
 
     mono_s: float  # when the counters were sampled
     rx: int | None  # raw counter modulo 2**bits (Capabilities.counter_bits); None when this read failed
     tx: int | None
     power_watts: float  # field 186, NaN when absent
-    memory_controller_ratio: float  # NaN when absent
     nvlink_rx_bytes: float = float("nan")  # cumulative, all links
     nvlink_tx_bytes: float = float("nan")
 
@@ -43,8 +42,7 @@ class WindowSample:
     t0_s: float  # the window is the last `seconds` before the call came back
     t1_s: float
     bytes_per_second: float
-    power_watts: float  # field 186 read right after the window; NaN when absent
-    memory_controller_ratio: float
+    power_watts: float  # field 186 read right after the window; NaN when absent, or where the power ring tells more
 
 
 @dataclass(frozen=True, slots=True)

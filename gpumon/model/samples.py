@@ -48,10 +48,9 @@ class LinkSlots:
     t1_s: Floats = field(default_factory=lambda: _EMPTY)
     rx_bytes: Floats = field(default_factory=lambda: _EMPTY)
     tx_bytes: Floats = field(default_factory=lambda: _EMPTY)
-    # Instantaneous power (field 186) and memory-controller activity read in the same breath as the slot's end:
-    # the witnesses of "does the work stop while the link is busy". NaN where not read.
+    # Instantaneous power (field 186) read in the same breath as the slot's end: the witness of "does the work stop
+    # while the link is busy". NaN where not read; the power ring is asked then.
     power_watts: Floats = field(default_factory=lambda: _EMPTY)
-    memory_controller_ratio: Floats = field(default_factory=lambda: _EMPTY)
     source: LinkSource = LinkSource.NONE
 
 

@@ -252,7 +252,8 @@ def _slot_parts(block: SlotsBlock, count: int) -> dict[str, list[Floats]]:
     t1 = block.start + np.cumsum(gap + length)
     columns = {"t0_s": TIME.decode(t1 - length), "t1_s": TIME.decode(t1)}
     steps: dict[str, Step | LogStep] = SLOT_STEPS
-    columns |= {name: steps[name].decode(unpack(column)) for name, column in block.columns.items()}
+    # An older gpumon wrote a column more.
+    columns |= {name: steps[name].decode(unpack(column)) for name, column in block.columns.items() if name in steps}
     edges = np.cumsum(counts)[:-1]
     parts = {name: np.split(column, edges) for name, column in columns.items()}
     if len(counts) != count:

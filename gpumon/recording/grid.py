@@ -83,7 +83,6 @@ SLOT_STEPS: dict[str, Step | LogStep] = {
     "rx_bytes": SLOT_BYTES,
     "tx_bytes": SLOT_BYTES,
     "power_watts": POWER,
-    "memory_controller_ratio": RATIO,
 }
 SERIES_STEPS: dict[str, Step] = {
     "power": POWER,
@@ -140,7 +139,6 @@ def _slots(slots: LinkSlots) -> LinkSlots:
         rx_bytes=_array(SLOT_BYTES, slots.rx_bytes),
         tx_bytes=_array(SLOT_BYTES, slots.tx_bytes),
         power_watts=_array(POWER, slots.power_watts),
-        memory_controller_ratio=_array(RATIO, slots.memory_controller_ratio),
     )
 
 

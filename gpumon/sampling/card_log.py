@@ -17,8 +17,8 @@ from gpumon.model.fault import Fault
 from gpumon.model.samples import GpuProcess
 from gpumon.sampling.budget import Budget
 
-# (t0_s, t1_s, rx_bytes, tx_bytes, power_watts, memory_controller_ratio); NaN where not seen.
-LinkRow = tuple[float, float, float, float, float, float]
+# (t0_s, t1_s, rx_bytes, tx_bytes, power_watts); NaN where not seen.
+LinkRow = tuple[float, float, float, float, float]
 
 # The kinds of read; label values of `gpumon_samples_total`.
 SOURCES = ("counter", "window", "gpm", "ring", "quick", "rare", "process")

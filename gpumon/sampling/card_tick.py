@@ -101,8 +101,8 @@ def _take_all(items: list[_Item]) -> list[_Item]:
 def _slots(rows: Sequence[LinkRow], source: LinkSource) -> LinkSlots:
     if not rows:
         return LinkSlots(source=source)
-    t0_s, t1_s, rx, tx, power, memory_controller = np.array(rows).T.copy()
-    return LinkSlots(t0_s, t1_s, rx, tx, power, memory_controller, source)
+    t0_s, t1_s, rx, tx, power = np.array(rows).T.copy()
+    return LinkSlots(t0_s, t1_s, rx, tx, power, source)
 
 
 def _power(

@@ -89,8 +89,7 @@ class CounterTask:
             tx = sample.nvlink_tx_bytes - before.nvlink_tx_bytes
             # A comparison with NaN is false, and a total that fell was restarted: neither is a slot.
             if rx >= 0.0 and tx >= 0.0:
-                row = (before.mono_s, sample.mono_s, rx, tx, sample.power_watts, sample.memory_controller_ratio)
-                self._log.nvlink.append(row)
+                self._log.nvlink.append((before.mono_s, sample.mono_s, rx, tx, sample.power_watts))
 
     def _log_pcie(self, before: CounterSample, sample: CounterSample, gap_s: float) -> None:
         rx = _NAN if sample.rx is None or before.rx is None else float((sample.rx - before.rx) % self._modulus)
@@ -111,9 +110,7 @@ class CounterTask:
                 return
         if rx > quiet or tx > quiet:
             self._loud_s = sample.mono_s
-        self._log.pcie.append(
-            (before.mono_s, sample.mono_s, rx, tx, sample.power_watts, sample.memory_controller_ratio)
-        )
+        self._log.pcie.append((before.mono_s, sample.mono_s, rx, tx, sample.power_watts))
 
     def _schedule(self, now_s: float) -> None:
         """Set the next deadline on the grid of the present period; deadlines that have passed are missed."""

@@ -47,9 +47,9 @@ class GpmTask:
             log.gpm.append(sample)
             t0_s, t1_s = sample.t0_s, sample.t1_s
             if self._pcie:
-                log.pcie.append((t0_s, t1_s, sample.pcie_rx_bytes, sample.pcie_tx_bytes, _NAN, _NAN))
+                log.pcie.append((t0_s, t1_s, sample.pcie_rx_bytes, sample.pcie_tx_bytes, _NAN))
             if self._nvlink:
-                log.nvlink.append((t0_s, t1_s, sample.nvlink_rx_bytes, sample.nvlink_tx_bytes, _NAN, _NAN))
+                log.nvlink.append((t0_s, t1_s, sample.nvlink_rx_bytes, sample.nvlink_tx_bytes, _NAN))
         self._schedule(ended_s)
 
     def _schedule(self, ended_s: float) -> None:

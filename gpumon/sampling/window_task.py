@@ -45,7 +45,7 @@ class WindowTask:
             log.good(self._source, now_s, ended_s)
             seen = sample.bytes_per_second * (sample.t1_s - sample.t0_s)
             rx, tx = (seen, _NAN) if self._direction == "rx" else (_NAN, seen)
-            log.pcie.append((sample.t0_s, sample.t1_s, rx, tx, sample.power_watts, sample.memory_controller_ratio))
+            log.pcie.append((sample.t0_s, sample.t1_s, rx, tx, sample.power_watts))
         self._schedule(ended_s)
 
     def _schedule(self, ended_s: float) -> None:

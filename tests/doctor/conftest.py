@@ -146,7 +146,7 @@ class ScriptedCard:
         self._spend(0.0003)
         now_s = self._clock.mono_s()
         raw = int(self._script.bytes_per_second * now_s) % (1 << 32)
-        return CounterSample(now_s, raw, raw, _power(now_s), 0.3)
+        return CounterSample(now_s, raw, raw, _power(now_s))
 
     def window(self, direction: str) -> WindowSample | Fault:
         if "window" in self._script.faults:
@@ -154,7 +154,7 @@ class ScriptedCard:
         self._spend(self._script.window_s)
         now_s = self._clock.mono_s()
         rate = self._script.bytes_per_second * self._script.window_unit
-        return WindowSample(now_s - 0.02, now_s, rate, _power(now_s), 0.3)
+        return WindowSample(now_s - 0.02, now_s, rate, _power(now_s))
 
     def gpm(self) -> GpmSample | Fault:
         if not self._script.gpm:

@@ -107,7 +107,6 @@ def tick(seq: int, cards: tuple[Card, ...], layout: Topology, table: ProcessTabl
                     rx_bytes=np.where(np.arange(18) % 4 < 2, rng.normal(1.5e9, 2e7, 18), rng.uniform(0, 1e6, 18)),
                     tx_bytes=np.where(np.arange(18) % 4 < 2, rng.normal(1.5e9, 2e7, 18), math.nan),
                     power_watts=rng.normal(300, 6, 18),
-                    memory_controller_ratio=rng.integers(0, 60, 18) / 100,
                     source=LinkSource.COUNTER,
                 ),
                 power=Series(ring_t, rng.normal(300, 6, 50)),

@@ -158,7 +158,7 @@ class ScriptedCard:
         mask = (1 << (self.card.capabilities.counter_bits or 64)) - 1
         rx = (script.counter_offset + int(script.rx(now_s))) & mask
         tx = (script.counter_offset + int(script.tx(now_s))) & mask
-        return CounterSample(now_s, rx, tx, script.watts(now_s), 0.3, script.rx(now_s), script.tx(now_s))
+        return CounterSample(now_s, rx, tx, script.watts(now_s), script.rx(now_s), script.tx(now_s))
 
     def window(self, direction: str) -> WindowSample | Fault:
         fault = self._begin("window")
@@ -169,7 +169,7 @@ class ScriptedCard:
         t1_s = self._clock.mono_s()
         t0_s = t1_s - 0.02
         total = script.rx if direction == "rx" else script.tx
-        return WindowSample(t0_s, t1_s, (total(t1_s) - total(t0_s)) / 0.02, script.watts(t1_s), 0.3)
+        return WindowSample(t0_s, t1_s, (total(t1_s) - total(t0_s)) / 0.02, script.watts(t1_s))
 
     def gpm(self) -> GpmSample | Fault:
         fault = self._begin("gpm")

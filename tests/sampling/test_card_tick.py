@@ -26,7 +26,7 @@ def log_at(now_s: float) -> CardLog:
 def test_samples_after_the_end_wait_for_the_next_tick() -> None:
     """A slot that ends after the tick is in the next one, and in no other."""
     log = log_at(1.0)
-    log.pcie += [(0.8, 0.9, 1.0, 2.0, NAN, NAN), (0.9, 1.02, 3.0, 4.0, NAN, NAN)]
+    log.pcie += [(0.8, 0.9, 1.0, 2.0, NAN), (0.9, 1.02, 3.0, 4.0, NAN)]
     first = close_card(card(), log, 1.0, 1.05)
     second = close_card(card(), log, 2.0, 2.0)
     assert first.pcie.rx_bytes.tolist() == [1.0]
@@ -77,7 +77,7 @@ def test_why_a_card_is_not_up(
 def test_a_card_that_is_not_up_shows_nothing() -> None:
     """Readings of a lost card are withheld, and its log is emptied all the same."""
     log = log_at(9.0)
-    log.pcie.append((8.0, 8.1, 1.0, 1.0, NAN, NAN))
+    log.pcie.append((8.0, 8.1, 1.0, 1.0, NAN))
     log.fault = Fault.LOST
     tick = close_card(card(), log, 10.0, 10.0)
     assert tick.readings == {}
@@ -91,7 +91,7 @@ def test_power_comes_from_the_source_the_card_was_probed_for() -> None:
     powers = {}
     for kind in (PowerKind.INSTANT, PowerKind.RING, PowerKind.AVERAGE):
         log = log_at(1.0)
-        log.pcie.append((0.8, 0.9, 1.0, 2.0, 250.0, 0.3))
+        log.pcie.append((0.8, 0.9, 1.0, 2.0, 250.0))
         if kind is PowerKind.RING:
             log.rings.append(ring)
         powers[kind] = close_card(card(power=kind), log, 1.0, 1.0).power.value.tolist()
@@ -117,6 +117,6 @@ def test_gpm_ratios_are_weighted_by_time() -> None:
 def test_a_log_that_nobody_empties_is_bounded() -> None:
     """Without ticks the newest 2500 rows are kept."""
     log = CardLog()
-    log.pcie += [(float(n), n + 0.1, 0.0, 0.0, NAN, NAN) for n in range(4000)]
+    log.pcie += [(float(n), n + 0.1, 0.0, 0.0, NAN) for n in range(4000)]
     log.bound()
     assert (len(log.pcie), log.pcie[-1][0]) == (2500, 3999.0)

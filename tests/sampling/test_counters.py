@@ -88,7 +88,7 @@ def test_one_failed_direction_leaves_the_other() -> None:
     def without_rx() -> CounterSample | Fault:
         sample = whole()
         assert isinstance(sample, CounterSample)
-        return CounterSample(sample.mono_s, None, sample.tx, 1.0, 1.0)
+        return CounterSample(sample.mono_s, None, sample.tx, 1.0)
 
     reader.counters = without_rx  # type: ignore[method-assign]
     run_at(task, clock, 0.05)

@@ -22,7 +22,7 @@ from gpumon.hardware.nvidia.processes import ProcessReader, pid_max
 from gpumon.hardware.nvidia.rings import RingReader
 from gpumon.hardware.nvml import Device, Driver, Meter, Refused
 from gpumon.hardware.reader import CounterSample, GpmSample, Rings, SlowSample, WindowSample
-from gpumon.model.card import Card, MigSlice
+from gpumon.model.card import Card, MigSlice, PowerKind
 from gpumon.model.clock import Clock
 from gpumon.model.fault import Fault
 from gpumon.model.fields import THROTTLE_REASONS, THROTTLE_UNKNOWN
@@ -201,9 +201,9 @@ class NvmlCardReader:
         return device
 
     def counters(self) -> CounterSample | Fault:
-        """Read byte counters, instantaneous power and memory-controller activity.
+        """Read byte counters and instantaneous power.
 
-        Source: nvmlDeviceGetFieldValues (197, 198, 186; 138 and 139 over all links), nvmlDeviceGetUtilizationRates.
+        Source: nvmlDeviceGetFieldValues (197, 198, 186; 138 and 139 over all links).
         Counts modulo 2**counter_bits at the driver's stamp. nvidia-smi: pci --getCounters. Seen on Ada and Blackwell.
         """
         session = self._open()
@@ -224,8 +224,9 @@ class NvmlCardReader:
         rate = session.sieve.link(kilobytes * _WINDOW_UNIT_BYTES, "pcie_window")
         if session.windows.doubtful(rate) or math.isnan(rate):
             return Fault.REJECTED
-        power, memory_controller = session.counters.witnesses()
-        return WindowSample(t1_s - _WINDOW_S, t1_s, rate, power, memory_controller)
+        # The ring holds power at 50 Hz: a call for each window would tell nothing more.
+        ring = self._card.capabilities.power_kind is PowerKind.RING
+        return WindowSample(t1_s - _WINDOW_S, t1_s, rate, math.nan if ring else session.counters.power_watts())
 
     def gpm(self) -> GpmSample | Fault:
         """Take a GPM sample: means since the one before. nvidia-smi: dmon --gpm-metrics. Hopper and newer."""

@@ -1,6 +1,6 @@
-"""The sub-second reading of one card: byte counters, and power and memory activity in the same breath.
+"""The sub-second reading of one card: byte counters, and power in the same breath.
 
-Sources: nvmlDeviceGetFieldValues (197, 198; 186; 138 and 139 or 202 and 204), nvmlDeviceGetUtilizationRates.
+Source: nvmlDeviceGetFieldValues (197, 198; 186; 138 and 139 or 202 and 204).
 """
 
 from __future__ import annotations
@@ -26,18 +26,15 @@ _MASK_32, _MASK_64 = (1 << 32) - 1, (1 << 64) - 1
 # Fields that travelled with the counters are as good as their own call's for so long.
 _RIDDEN_FRESH_S = 0.15
 
-# The driver averages utilization over 1/6 s or more (nvml.h): asking sooner brings the same figure again.
-_UTILIZATION_PERIOD_S = 1 / 6
-
 
 class Counters:
-    """The sub-second reading: byte counters and their witnesses in two calls, into memory allocated once.
+    """The sub-second reading: byte counters and power in one call, into memory allocated once.
 
     Runs about 18 times a second for each card, so the numbers are taken out of the array in place.
     """
 
-    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_memory", "_memory_due_s", "_nvlink",
-                 "_power_at", "_receive", "_ridden", "_ridden_s", "_rider", "_rider_due_s", "_sieve", "_transmit",
+    __slots__ = ("_batch", "_clock", "_device", "_has_pcie", "_mask", "_nvlink", "_power_at",
+                 "_receive", "_ridden", "_ridden_s", "_rider", "_rider_due_s", "_sieve", "_transmit",
                  "_wanted", "_wide", "_wide_fields")  # fmt: skip
 
     def __init__(self, device: Device, card: Card, clock: Clock, sieve: Sieve, rider: FieldBatch) -> None:
@@ -46,8 +43,6 @@ class Counters:
         self._device = device
         self._clock = clock
         self._sieve = sieve
-        self._memory = math.nan
-        self._memory_due_s = -math.inf
         self._has_pcie = "pcie_counter" in features
         self._mask = _MASK_64 if card.capabilities.counter_bits == 64 else _MASK_32
         wanted: list[tuple[int, int]] = []
@@ -94,7 +89,6 @@ class Counters:
             rx,
             tx,
             self._power(numbers),
-            self._memory_controller(),
             nvlink_rx,
             nvlink_tx,
         )
@@ -121,13 +115,12 @@ class Counters:
         self._ridden = numbers[own:]
         return numbers[:own]
 
-    def witnesses(self) -> tuple[float, float]:
-        """Return (instantaneous watts, memory-controller ratio) alone. NaN where the card has none."""
-        power = math.nan
-        if self._power_at >= 0:
-            numbers = self._batch.numbers()
-            power = math.nan if isinstance(numbers, Fault) else self._power(numbers)
-        return power, self._memory_controller()
+    def power_watts(self) -> float:
+        """Return the instantaneous power alone. NaN where the card has none."""
+        if self._power_at < 0:
+            return math.nan
+        numbers = self._batch.numbers()
+        return math.nan if isinstance(numbers, Fault) else self._power(numbers)
 
     def _when(self, stamp_us: int, before_s: float, after_s: float) -> float:
         """Return when the driver sampled: its own wall stamp where that lies by the call, else the call's middle."""
@@ -141,17 +134,6 @@ class Counters:
         if at < 0 or numbers[at + _STATUS]:
             return math.nan
         return self._sieve.power(numbers[at + _BITS] & _MASK_32)
-
-    def _memory_controller(self) -> float:
-        now_s = self._clock.mono_s()
-        if now_s >= self._memory_due_s:
-            self._memory_due_s = now_s + _UTILIZATION_PERIOD_S
-            percent = self._device.utilization_percent()
-            if isinstance(percent, Fault):
-                self._memory = math.nan
-            else:
-                self._memory = self._sieve.percent(percent[1], "memory_controller")
-        return self._memory
 
     def _nvlink_bytes(self, numbers: tuple[int, ...]) -> tuple[float, float]:
         counters = self._nvlink

@@ -88,7 +88,7 @@ class SimulatedCardReader:
         return self._card
 
     def counters(self) -> CounterSample | Fault:
-        """Read byte counters and the witnesses."""
+        """Read byte counters and instantaneous power."""
         if not self._has_counters:
             return Fault.NOT_SUPPORTED
         now = self._ready(_FIELDS_COST_S)
@@ -97,9 +97,9 @@ class SimulatedCardReader:
         with self._world.lock:
             bits = self._card.capabilities.counter_bits
             rx, tx = sensors.wrapped_counters(self._timeline, now, bits, self._counter_base)
-            power, controller = self._witnesses(now)
+            power = self._instant_power(now)
             nvlink_rx, nvlink_tx = self._nvlink_bytes(now)
-        return CounterSample(now + self._origin_s, rx, tx, power, controller, nvlink_rx, nvlink_tx)
+        return CounterSample(now + self._origin_s, rx, tx, power, nvlink_rx, nvlink_tx)
 
     def window(self, direction: str) -> WindowSample | Fault:
         """Watch one direction for 20 ms."""
@@ -117,11 +117,10 @@ class SimulatedCardReader:
             self._world.advance(end)
             column = C["pcie_rx"] if direction == "rx" else C["pcie_tx"]
             mean = self._timeline.mean_between(column, end - WINDOW_S, end)
-            power, controller = self._witnesses(end)
         # The call answers in whole KB/s.
         rate = math.floor(mean / 1e3) * 1e3
         end += self._origin_s
-        return WindowSample(end - WINDOW_S, end, rate, power, controller)
+        return WindowSample(end - WINDOW_S, end, rate, math.nan)  # every simulated card has a power ring
 
     def gpm(self) -> GpmSample | Fault:
         """Take a GPM sample: means since the one before."""
@@ -289,14 +288,9 @@ class SimulatedCardReader:
         self._ledger.fail(reason)
         return reason
 
-    def _witnesses(self, now: float) -> tuple[float, float]:
-        """Return instantaneous power and memory-controller activity; NaN where the card lacks the field."""
-        if "power_instant" not in self._card.capabilities.features:
-            return math.nan, math.nan
-        power = self._power.instant(now)
-        begin = max(now - sensors.UTILIZATION_RING_S, 0.0)
-        controller = self._timeline.mean_between(C["memory_controller"], begin, max(now, begin + 1e-6))
-        return power, round(controller, 2)
+    def _instant_power(self, now: float) -> float:
+        """Return power at this moment, watts; NaN where the card lacks the field."""
+        return self._power.instant(now) if "power_instant" in self._card.capabilities.features else math.nan
 
     def _nvlink_bytes(self, now: float) -> tuple[float, float]:
         if self._card.capabilities.nvlink_source is LinkSource.NONE:

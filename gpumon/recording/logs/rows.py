@@ -113,7 +113,6 @@ def _slots(rows: list[Row]) -> LinkSlots:
         rx_bytes=np.array([row.values.get(RX, math.nan) for row in rows]) * WINDOW_S,
         tx_bytes=np.array([row.values.get(TX, math.nan) for row in rows]) * WINDOW_S,
         power_watts=np.array([row.values.get("power_watts", math.nan) for row in rows]),
-        memory_controller_ratio=np.array([row.values.get("memory_controller_ratio", math.nan) for row in rows]),
         source=LinkSource.LOG,
     )
 
