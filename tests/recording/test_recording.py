@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pytest
 from gpumon.model.errors import RecordingError
 from gpumon.model.fault import same_value
 from gpumon.model.process import ProcessTable
-from gpumon.model.samples import SamplerStats, Tick
-from gpumon.recording import Writer, on_grid, read
+from gpumon.model.samples import LinkSlots, SamplerStats, Tick
+from gpumon.recording import Writer, block, on_grid, read
 from gpumon.recording.columns import pack, unpack
 from gpumon.recording.grid import CLOCK, POWER, RATIO, SLOT_BYTES, TIME
 from tests.recording.ticks import card, tick, ticks, topology
@@ -89,6 +90,21 @@ def test_command_lines_and_names_stay_out(tmp_path: Path) -> None:
     for secret in ("train.py", "abc", "secret-name", "acme", "alice", "node7"):
         assert secret not in text
     assert "python" in text  # how the job was started stays
+
+
+def test_a_column_that_an_older_gpumon_wrote_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording with a figure of the slots that is no longer kept gives the same ticks."""
+    written = [on_grid(one) for one in ticks(5)]
+    newer = tuple(block.decode(block.encode(written)))
+    encode = block._encode_slots
+
+    def older(slots: Sequence[LinkSlots]) -> block.SlotsBlock:
+        made = encode(slots)
+        made.columns["memory_controller_ratio"] = made.columns["power_watts"]
+        return made
+
+    monkeypatch.setattr(block, "_encode_slots", older)
+    assert same(tuple(block.decode(block.encode(written))), newer)
 
 
 def test_rotation_is_bounded(tmp_path: Path) -> None:
