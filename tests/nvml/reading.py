@@ -17,7 +17,8 @@ class HandClock:
 
     def __init__(self, wall_s: float | None = None) -> None:
         self.mono = time.monotonic()
-        self.wall = time.time() if wall_s is None else wall_s
+        # Whole milliseconds: stamps in microseconds then come out the same whichever way they are reckoned.
+        self.wall = round(time.time(), 3) if wall_s is None else wall_s
 
     def mono_s(self) -> float:
         """Return monotonic seconds."""

@@ -113,7 +113,8 @@ class RingReader:
             ring.newest_s = now_s
             return Series()
         t_s = stamps_us / 1e6 + offset_s
-        fresh = t_s > ring.newest_s
+        # By the stamp, too: the offset is measured anew at each drain and wanders by microseconds.
+        fresh = (stamps_us > ring.newest_us) & (t_s > ring.newest_s)
         t_s, stamps_us, values = t_s[fresh], stamps_us[fresh], ring.convert(values[fresh])
         if not t_s.size:
             return Series()
