@@ -15,14 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpumon.analysis.common_signal import Common
-from gpumon.analysis.period_choice import OFTEN_S, SELDOM_S, WELL, Said, choose, confirmed, is_part
+from gpumon.analysis.period_choice import OFTEN_S, SELDOM_S, WELL, Said, choose, confirmed, is_part, is_whole
 from gpumon.analysis.period_witness import POWER, RINGS, hear
 
 AGREE = 0.03  # what a step may wander between two looks
 KEPT = 5  # looks
-AGAIN = 2  # looks before, one of which must have said the same
+AGAIN = 2  # looks before, one of which must have said the same; or as many of all that are kept
 EXACTLY = 0.01  # the same, of one witness: what repeats by chance does not repeat so well
 ALONE = 0.6  # least share explained
+ALONE_FEW = 0.75  # the same, with few measurements in a step
+MOST_WITHIN = 12.0  # steps that may be pieces of another
 FEWEST_CYCLES = 4.0  # in the stretch that is looked at
 # What repeats in so short a stretch may do so once; a job whose work has a period shows it in another stretch too.
 BRIEF_S = 20.0
@@ -115,14 +117,27 @@ def _given(past: PeriodPast, said: Said, fast_power: bool) -> bool:
     alike = [one for one in past.looks if one is not None and _same(one.period_s, said.period_s)]
     if said.to_s - said.from_s < BRIEF_S and not any(abs(one.from_s - said.from_s) > APART_S for one in alike):
         return False
+    if _cycle_of_known(past, said):
+        return False
     if said.agreed or said.beaten or _same(past.step_s, said.period_s):
         return True
-    off = [math.inf if one is None else abs(one.period_s / said.period_s - 1.0) for one in past.looks[-AGAIN:]]
-    thrice = len(off) == AGAIN and max(off) <= STEADY
-    if thrice and (len(_through(said)) > 1 or (not fast_power and _only_rings(said))):
+    off = [math.inf if one is None else abs(one.period_s / said.period_s - 1.0) for one in past.looks]
+    newest = off[-AGAIN:]
+    if len(newest) == AGAIN and max(newest) <= STEADY and not fast_power and _only_rings(said):
         return True
-    again = any(share <= EXACTLY for share in off)
-    return again and any(_alone(name, said, fast_power) for name in said.speaking)
+    others = max((share for share in newest if share < math.inf), default=0.0)
+    if sum(share <= STEADY for share in off) >= AGAIN and others <= AGREE and _through(said):
+        return True
+    return any(share <= EXACTLY for share in newest) and any(_alone(name, said, fast_power) for name in said.speaking)
+
+
+def _cycle_of_known(past: PeriodPast, said: Said) -> bool:
+    """Return True where the looks before showed a step of which this is a cycle: evaluations come after many of them.
+
+    What is short within a long step (its layers) is not all that the looks before it show.
+    """
+    short = [one.period_s for one in past.looks if one is not None and one.period_s < said.period_s / MOST_WITHIN]
+    return said.period_s > SAVE_CYCLE_S and len(short) >= AGAIN and max(short) <= (1.0 + EXACTLY) * min(short)
 
 
 def _within(past: PeriodPast, said: Said) -> bool:
@@ -130,10 +145,11 @@ def _within(past: PeriodPast, said: Said) -> bool:
     return len(said.support) == 1 and is_part(past.step_s, said.period_s)
 
 
-def _through(said: Said) -> frozenset[str]:
-    """Return the speakers that watch all the time: power that is measured seldom looks at a quarter of it."""
+def _through(said: Said) -> bool:
+    """Return True where two that watch all the time say it, one of them often; power measured seldom does not."""
     seldom = said.refresh_s.get(POWER, 0.0) > SELDOM_S
-    return said.speaking - {POWER} if seldom else said.speaking
+    two = len(said.speaking - {POWER} if seldom else said.speaking) > 1
+    return two and any(said.period_s >= WELL * said.refresh_s[name] for name in said.speaking)
 
 
 def _only_rings(said: Said) -> bool:
@@ -143,11 +159,14 @@ def _only_rings(said: Said) -> bool:
 
 def _alone(name: str, said: Said, fast_power: bool) -> bool:
     """Return True where one witness needs no other."""
-    if said.support[name] < ALONE:
+    share, refresh_s = said.support[name], said.refresh_s[name]
+    if share < ALONE:
         return False
     if name == RINGS:
         return fast_power and said.period_s >= RINGS_ALONE_S
-    return said.refresh_s[name] <= SELDOM_S and said.period_s >= WELL * said.refresh_s[name]
+    if refresh_s > SELDOM_S:
+        return False
+    return said.period_s >= WELL * refresh_s or (share >= ALONE_FEW and not is_whole(said.period_s, refresh_s))
 
 
 def _same(one_s: float, other_s: float) -> bool:

@@ -94,23 +94,27 @@ def confirmed(said: Said | None, witnesses: Mapping[str, Witness], beats: Sequen
     """
     for beat_s in beats:
         if said is not None:
-            if abs(said.period_s - beat_s) <= BEATS * beat_s and max(said.support.values()) >= BEATEN:
+            alike = abs(said.period_s - beat_s) <= BEATS * beat_s and max(said.support.values()) >= BEATEN
+            if alike and not any(_sees_several(witness, said.period_s) for witness in witnesses.values()):
                 return replace(said, beaten=True)
             continue
-        near = [
-            (share, name, period_s)
+        near = {
+            name: max((share, period_s) for period_s, share in close.items())
             for name, witness in witnesses.items()
-            for period_s, share in witness.shares.items()
-            if abs(period_s - beat_s) <= BEATS * beat_s and period_s >= RESOLVED * witness.refresh_s
-        ]
-        best = {name: (share, period_s) for share, name, period_s in sorted(near)}
-        support = {name: share for name, (share, _) in best.items() if share >= BEATEN}
-        if support and not any(
+            if (close := {s: share for s, share in witness.shares.items() if abs(s - beat_s) <= BEATS * beat_s})
+        }
+        support = {
+            name: share
+            for name, (share, period_s) in near.items()
+            if share >= BEATEN and period_s >= RESOLVED * witnesses[name].refresh_s
+        }
+        opposed = any(
             _sees_much_less(witnesses[name], period_s) or _pieces_differ(witnesses[name], period_s)
-            for name, (_, period_s) in best.items()
-        ):
+            for name, (_, period_s) in near.items()
+        )
+        if support and not opposed:
             refresh = {name: witnesses[name].refresh_s for name in support}
-            return Said(max(near)[2], support, frozenset(support), refresh, beaten=True)
+            return Said(max(near[name] for name in support)[1], support, frozenset(support), refresh, beaten=True)
     return said
 
 
@@ -180,6 +184,14 @@ def _sees_much_less(witness: Witness, period_s: float) -> bool:
     return witness.best >= HEARD and witness.shares[period_s] < MUCH_LESS * witness.best
 
 
+def _sees_several(witness: Witness, period_s: float) -> bool:
+    """Return True where a witness sees a few of a period and hardly one, however seldom it measures.
+
+    Samples lie on the same curve in each period, be they few.
+    """
+    return period_s in witness.shares and _sees_much_less(witness, period_s) and is_part(witness.best_s, period_s)
+
+
 def _pieces_differ(witness: Witness, period_s: float) -> bool:
     """Return True where a witness that measures often sees less of a period than of several of it.
 
@@ -217,8 +229,7 @@ def _imitated(witnesses: Mapping[str, Witness], part: _Standing, period_s: float
     if len(part.support) > 1 or part.well:
         return False
     (name,) = part.support
-    measurements = period_s / witnesses[name].refresh_s
-    return abs(measurements - round(measurements)) < WHOLE
+    return is_whole(period_s, witnesses[name].refresh_s)
 
 
 def _within(witnesses: Mapping[str, Witness], chosen: _Standing) -> bool:
@@ -247,6 +258,12 @@ def _of_unresolved(witnesses: Mapping[str, Witness], chosen: _Standing, stands: 
         for witness in witnesses.values()
         for part_s, share in witness.shares.items()
     )
+
+
+def is_whole(period_s: float, refresh_s: float) -> bool:
+    """Return True where a source measures a whole number of times in a period: at the same few moments of each."""
+    measurements = period_s / refresh_s
+    return abs(measurements - round(measurements)) < WHOLE
 
 
 def is_part(period_s: float, part_s: float) -> bool:

@@ -146,6 +146,33 @@ def test_slow_signals_that_agree_exactly_three_times() -> None:
     assert math.isnan(wandering.step_s)
 
 
+def test_a_look_without_an_answer_does_not_take_back_the_others() -> None:
+    """Two of the looks that are kept said the same, with an empty one between; another answer would count."""
+    for between, given in ((None, True), (said(1.1, link=0.8, rings=0.8), False)):
+        past = PeriodPast()
+        for one in (said(1.5, link=0.8, rings=0.8), said(1.5, link=0.8, rings=0.8), between):
+            past = extend(past, one, fast_power=False)
+        assert math.isnan(extend(past, said(1.5, link=0.8, rings=0.8), fast_power=False).step_s) is not given
+
+
+def test_slow_signals_need_six_measurements_in_a_step() -> None:
+    """0.42 s said three times by sources of eight hertz may be an image of a shorter step."""
+    past = PeriodPast()
+    for _ in range(3):
+        past = extend(past, said(0.42, link=0.8, rings=0.8), fast_power=False)
+    assert math.isnan(past.step_s)
+
+
+def test_evaluations_are_no_step_where_steps_were_seen() -> None:
+    """Power showed 0.107 s three times, then link and rings show what comes every 92 steps."""
+    past = PeriodPast()
+    for _ in range(3):
+        past = extend(past, said(0.107, power=0.55), fast_power=True)
+    cycle = said(9.9, power=0.75, rings=0.9)
+    assert math.isnan(extend(past, cycle, fast_power=True).step_s)
+    assert extend(PeriodPast(), cycle, fast_power=True).step_s == 9.9
+
+
 def test_a_period_that_the_spectrum_of_the_slots_shows_is_given() -> None:
     """One witness is enough beside the spectrum, which a source that measures seldom does not deceive."""
     one = replace(said(0.25, link=0.85), beaten=True)
@@ -191,6 +218,15 @@ def test_a_witness_that_measures_a_few_times_in_a_step_is_not_heard_alone() -> N
     for _ in range(3):
         past = extend(past, said(0.08, power=0.95), fast_power=True)
     assert math.isnan(past.step_s)
+
+
+def test_moments_that_move_along_the_step_need_no_six() -> None:
+    """5.4 measurements in a step fall on all of it in turn: with a large share power gives it alone."""
+    for share, given in ((0.8, True), (0.7, False)):
+        past = PeriodPast()
+        for _ in range(2):
+            past = extend(past, said(0.107, power=share), fast_power=True)
+        assert math.isnan(past.step_s) is not given
 
 
 def test_the_regime_before_is_looked_at_while_the_present_one_is_young() -> None:

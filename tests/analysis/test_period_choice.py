@@ -157,6 +157,17 @@ def test_the_spectrum_does_not_outvote_a_witness_that_opposes() -> None:
     assert confirmed(None, {"power": Witness(0.02, {1.10: 0.71, 0.563: 0.66}), "link": link}, beats) is not None
 
 
+def test_a_witness_too_slow_for_half_a_step_knows_it_is_half() -> None:
+    """NVLink and its spectrum say 0.27 s; eight slots a second lie on no curve of 0.27 s, and on one of 0.55 s."""
+    nvlink, beats = Witness(0.058, {0.2728: 0.71, 0.5464: 0.57}), (0.2728,)
+    alone = Said(0.2728, {"nvlink": 0.71}, frozenset({"nvlink"}), {"nvlink": 0.058})
+    both = {"nvlink": nvlink, "link": Witness(0.125, {0.2728: -0.02, 0.5464: 0.74})}
+    assert confirmed(alone, both, beats) is alone
+    assert confirmed(None, both, beats) is None
+    said = confirmed(alone, {"nvlink": nvlink}, beats)
+    assert said is not None and said.beaten
+
+
 def test_two_and_three_steps_that_seldom_measured_sources_see_are_neither() -> None:
     """0.2 s is too short for all; power likes two of it, the others three: 0.6 s is not said."""
     link, rings = Witness(0.125, {0.402: 0.63, 0.601: 0.66}), Witness(0.139, {0.402: 0.3, 0.601: 0.58})
