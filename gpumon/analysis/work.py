@@ -13,7 +13,7 @@ and both follow. Everything is worked out at each point of `points`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,10 +43,12 @@ from gpumon.model.samples import Floats
 MEMORY_BOUND = (0.80, 0.90)
 MEMORY_TRAINING = (0.40, 0.62)
 MEMORY_PROMPTS = (0.05, 0.35)
+MEMORY_LEAST = 0.3  # the least that was seen of a training, whatever its model
 # DRAM activity (GPM) rarely passes 0.85 even in copies; training 0.15 to 0.45.
 DRAM_BOUND = (0.70, 0.88)
 DRAM_TRAINING = (0.36, 0.52)
 DRAM_PROMPTS = (0.05, 0.30)
+DRAM_LEAST = 0.15
 BOTH_LEVELS = 0.62  # the upper one of two levels that are seen apart is bound by memory from here
 # What memory-bound kernels draw over waiting, as a share of what computing draws over waiting: a copy kernel 404 of
 # 600 W, decode 137 to 300 of 700 W. They keep most SMs busy with waiting for memory.
@@ -69,6 +71,9 @@ _PCIE_TOUCHED = TOUCHES / draw_factor(PCIE_MEMORY_RATE, MEMORY_RATE)
 _NVLINK_TOUCHED = TOUCHES / draw_factor(NVLINK_MEMORY_RATE, MEMORY_RATE)
 _NVLINK_UNSEEN = NVLINK_MOST * U[MEMORY_RATE]
 _MEMORY_POWER, _MEMORY_SMS = draw(MEMORY_POWER, MEMORY_LEVEL), draw(MEMORY_SMS, MEMORY_LEVEL)
+# Of the span from context to limit: matrix products that are cut up among cards are the smaller for it, and loops of
+# large ones draw the limit (small products 390 of 600 W, training 550 of 700 W: 0.6 to 0.75 of it).
+CUT_MATMULS = 0.9
 MOST_GAP = 0.1  # of the time without a kernel: more of it lowers the power of the time in which the link is quiet
 LEAST_WAIT = 0.03  # of the span from context to limit: what waiting draws at least
 ACTIVITY_DOUBT = 0.04  # of the time: how far memory activity may miss what the work shown would cause
@@ -99,8 +104,11 @@ def of_card(
     """
     resident = 1.0 - gap
     blended = split_in_layers or bool(serving.all())
-    seen, drawn, signals = _seen(card, gap, blended=blended, told_by_link=not split_in_layers and not staged)
+    told_by_link = not split_in_layers and not staged
+    seen, drawn, signals = _seen(card, gap, blended=blended, told_by_link=told_by_link)
     activity = _own_activity(card)
+    if activity is not None and waits.any() and _too_much(card, activity, seen, serving):
+        seen, drawn, signals = _seen(_drawing_more_at_work(card), gap, blended=blended, told_by_link=False)
     if activity is None:
         total = np.where(waits > 0.0, np.minimum(seen, resident), resident)
         return Work(total, np.zeros(POINTS), np.zeros(POINTS), signals)
@@ -115,6 +123,25 @@ def of_card(
     # So much work would have read and written the memory for longer.
     missing = np.maximum(0.0, levels[1] * np.minimum(shown, resident) - activity)
     return Work(total, memory, missing / ACTIVITY_DOUBT, signals | {"memory"})
+
+
+def _too_much(card: CardEvidence, activity: Floats, seen: Floats, serving: Floats) -> bool:
+    """Return True where power shows more work than memory activity allows, however little of it such work causes."""
+    trained = MEMORY_LEAST if math.isnan(card.dram_active) else DRAM_LEAST
+    least = np.where(serving > 0.0, MEMORY_PROMPTS[0], trained)
+    return card.levels is not None and bool((least * seen > activity).all())
+
+
+def _drawing_more_at_work(card: CardEvidence) -> CardEvidence:
+    """Return the card with a level of work that may lie anywhere up to its limit.
+
+    What looked like that level is then a mean: where steps are shorter than the sensor looks (100 ms on cards of 2020)
+    each of its samples holds work, exchange and waiting together, and the highest of them lie as close together as
+    those of a true level do.
+    """
+    assert card.levels is not None
+    least, most = card.levels.computing
+    return replace(card, levels=replace(card.levels, computing=(least, float(np.fmax(most, card.power_limit)))))
 
 
 def memory_of(card: CardEvidence, work: Floats, *, serving: Floats) -> Floats:
@@ -203,8 +230,9 @@ def _by_power(card: CardEvidence, gap: float, *, blended: bool, told_by_link: bo
     waiting, computing = draw(card.levels.waiting, WAIT_LEVEL), draw(card.levels.computing, COMPUTE_LEVEL)
     if blended:
         # Layers and their messages alternate faster than the sensor: its lowest and highest are still means of both.
-        most = np.maximum(card.levels.computing[1], card.power_limit)
-        computing = card.levels.computing[0] + (most - card.levels.computing[0]) * U[COMPUTE_LEVEL]
+        seen, limit = card.levels.computing[0], float(np.fmax(card.levels.computing[1], card.power_limit))
+        most = np.maximum(context + CUT_MATMULS * (limit - context), 1.05 * seen)
+        computing = seen + (most - seen) * U[COMPUTE_LEVEL]
         least = np.minimum(context + LEAST_WAIT * (most - context), card.levels.waiting[1])
         waiting = least + (card.levels.waiting[1] - least) * U[WAIT_LEVEL]
     if told_by_link and gap <= MOST_GAP and _same_work(card):

@@ -71,6 +71,31 @@ def test_an_upper_level_of_memory_activity_may_be_a_mix() -> None:
     assert float(work_of(seen).memory.mean()) == pytest.approx(0.28, abs=0.05)
 
 
+def test_the_highest_power_of_a_slow_sensor_is_no_level_of_work() -> None:
+    """Power a moment below its highest for most of the time is no work where the memory is read for a sixth of it."""
+    card = subjects.evidence("GPU-0", 0)
+    levels = LevelRange((18.0, 105.0), (140.0, 142.0), (195.0, 199.0), learned=True)
+    power = replace(card.power, mean=185.0, separation=0.9)
+    quiet = replace(card.pcie, rx=0.0, tx=0.0)
+    seen = replace(card, gap=0.0, power=power, power_limit=350.0, levels=levels, pcie=quiet)
+    blurred, sharp = (work_of(replace(seen, memory_controller=activity)) for activity in (0.16, 0.45))
+    likely = np.exp(-blurred.misfit)
+    assert float(blurred.total @ likely / likely.sum()) < 0.5
+    assert float(sharp.total.mean()) > 0.75
+
+
+def test_layers_that_are_cut_up_do_not_draw_the_limit() -> None:
+    """Tensor parallelism at 0.6 of the limit in each sample works for more than half of the time."""
+    card = subjects.evidence("GPU-0", 0)
+    levels = LevelRange((30.0, 140.0), (45.0, 200.0), (290.0, 450.0), learned=False)
+    power = replace(card.power, mean=270.0)
+    quiet = replace(card.pcie, rx=0.0, tx=0.0)
+    seen = replace(card, gap=0.0, power=power, power_limit=450.0, memory_controller=0.3, levels=levels, pcie=quiet)
+    zeros = np.zeros(POINTS)
+    done = work.of_card(seen, 0.0, serving=zeros, split_in_layers=True, staged=False, waits=zeros + 1.0)
+    assert float(done.total.mean()) > 0.62
+
+
 def test_a_stage_waits_while_its_link_is_quiet() -> None:
     """Equal power while a link is busy and while it is not shows that a replica works, and says nothing of a stage."""
     card = subjects.evidence("GPU-0", 0)
@@ -104,7 +129,7 @@ def test_layers_and_their_messages_do_not_overlap() -> None:
 
 def test_layers_that_exchange_for_most_of_the_time_do_not_work_meanwhile() -> None:
     """Where power leaves the work open, the time for which a layer's messages fill the link says how much it can be."""
-    phases = (Phase(0.015, 380.0, 50 * GB, 50 * GB, memory=0.25), Phase(0.005, 380.0, memory=0.25))
+    phases = (Phase(0.015, 350.0, 50 * GB, 50 * GB, memory=0.25), Phase(0.005, 350.0, memory=0.25))
     layout = Layout(framework="megatron", asked="tp", tensor_parallel=4, world_size=4)
     verdict = judged([Script(phases) for _ in range(4)], layout=layout)
     assert verdict.job_class is JobClass.COMMUNICATION
