@@ -205,7 +205,16 @@ def step(past: JobMemory, job: Job, around: Around, *, number: int) -> tuple[Job
     verdict = replace(_verdict(standing, case, result), stragglers=named)
     if whole is not None:
         verdict = _verdict_of_cycle(whole, case, verdict)
-    memory = replace(memory, still=still, standing=standing, cycle=cycle, verdict=verdict, waiting=who, case=case)
+    memory = replace(
+        memory,
+        still=still,
+        standing=standing,
+        cycle=cycle,
+        verdict=verdict,
+        waiting=who,
+        waited_s=now_s if who.culprits else past.waited_s,
+        case=case,
+    )
     return memory, seen
 
 
@@ -222,7 +231,7 @@ def _own_length(past: JobMemory, marks: Marks, length: int, now_s: float) -> int
         now_s - marks.began_s >= CALM_AFTER_S
         and standing.rival_count == 0
         and standing.job_class is not JobClass.UNKNOWN
-        and not past.waiting.culprits
+        and now_s - past.waited_s >= CALM_AFTER_S
         and not changes.stirs(marks)
     )
     return length * CALM_ROUNDS if calm else length

@@ -52,6 +52,7 @@ class JobMemory:
     period: PeriodPast = field(default_factory=PeriodPast)
     still: Stillness = field(default_factory=Stillness)
     waiting: Waiting = field(default_factory=Waiting)  # of the last judgement
+    waited_s: float = -math.inf  # when a card was last seen to be waited for
     standing: Standing = field(default_factory=Standing)
     cycle: Cycle = field(default_factory=Cycle)
     verdict: Verdict = field(default_factory=Verdict)
