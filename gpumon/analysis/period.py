@@ -24,6 +24,8 @@ AGAIN = 2  # looks before, one of which must have said the same; or as many of a
 EXACTLY = 0.01  # the same, of one witness: what repeats by chance does not repeat so well
 ALONE = 0.6  # least share explained
 ALONE_FEW = 0.75  # the same, with few measurements in a step
+# Of one that measures often and says so in three looks in a row: least share, most that others see, measurements.
+FAIR, LESS, FEW = 0.45, 0.75, 4.5
 MOST_WITHIN = 12.0  # steps that may be pieces of another
 FEWEST_CYCLES = 4.0  # in the stretch that is looked at
 # What repeats in so short a stretch may do so once; a job whose work has a period shows it in another stretch too.
@@ -123,10 +125,11 @@ def _given(past: PeriodPast, said: Said, fast_power: bool) -> bool:
         return True
     off = [math.inf if one is None else abs(one.period_s / said.period_s - 1.0) for one in past.looks]
     newest = off[-AGAIN:]
-    if len(newest) == AGAIN and max(newest) <= STEADY and not fast_power and _only_rings(said):
+    in_a_row = len(newest) == AGAIN and max(newest) <= STEADY
+    if in_a_row and (_undisputed(said) or (not fast_power and _only_rings(said))):
         return True
-    others = max((share for share in newest if share < math.inf), default=0.0)
-    if sum(share <= STEADY for share in off) >= AGAIN and others <= AGREE and _through(said):
+    other = max((share for share in newest if share < math.inf), default=0.0) > AGREE
+    if sum(share <= STEADY for share in off) >= AGAIN and not other and _through(said):
         return True
     return any(share <= EXACTLY for share in newest) and any(_alone(name, said, fast_power) for name in said.speaking)
 
@@ -150,6 +153,18 @@ def _through(said: Said) -> bool:
     seldom = said.refresh_s.get(POWER, 0.0) > SELDOM_S
     two = len(said.speaking - {POWER} if seldom else said.speaking) > 1
     return two and any(said.period_s >= WELL * said.refresh_s[name] for name in said.speaking)
+
+
+def _undisputed(said: Said) -> bool:
+    """Return True where one that measures often says it and those who do not say it see less of anything."""
+    return any(
+        share >= FAIR
+        and said.others <= LESS * share
+        and said.refresh_s[name] <= SELDOM_S
+        and said.period_s >= FEW * said.refresh_s[name]
+        for name, share in said.support.items()
+        if name in said.speaking
+    )
 
 
 def _only_rings(said: Said) -> bool:
