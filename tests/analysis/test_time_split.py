@@ -135,6 +135,14 @@ def test_layers_that_exchange_for_most_of_the_time_do_not_work_meanwhile() -> No
     assert verdict.job_class is JobClass.COMMUNICATION
 
 
+def test_levels_that_were_never_seen_leave_a_tenth_of_doubt() -> None:
+    """A job that messages hold for nearly all of the time is named so with 0.9 where no level was learned."""
+    phases = (Phase(0.019, 150.0, 50 * GB, 50 * GB, memory=0.1), Phase(0.001, 150.0, memory=0.1))
+    layout = Layout(framework="megatron", asked="tp", tensor_parallel=4, world_size=4)
+    verdict = judged([Script(phases) for _ in range(4)], layout=layout)
+    assert (verdict.job_class, verdict.confidence) == (JobClass.COMMUNICATION, pytest.approx(0.9, abs=0.005))
+
+
 def test_a_replica_that_does_not_work_exchanges() -> None:
     """Bytes move for 0.7 of the step and the work stands still for 0.4 of it: 0.3 are overlap."""
     phases = (
