@@ -83,11 +83,13 @@ def follow(
 def over(cycle: Cycle, standing: Standing, regime_s: float, now_s: float) -> tuple[Cycle, Whole | None]:
     """Return what a job is over its cycle; None of a job that does not go to and fro.
 
+    What has lasted for all of the time that is kept goes nowhere, whatever it was before and whether it has a name.
+
     Args:
         standing: what the newest regime was settled to be.
         regime_s: when it began; it may not have been judged yet.
     """
-    if not _to_and_fro(cycle.spells):
+    if now_s - regime_s >= KEPT_S or not _to_and_fro(cycle.spells):
         return replace(cycle, said=JobClass.UNKNOWN), None
     parts = _whole_cycles(cycle.spells, regime_s, now_s)
     means = {state: sum(part * spell.means[state] for part, spell in parts) for state in TIME_STATES}

@@ -105,6 +105,14 @@ def test_a_server_is_idle_where_it_rests_for_most_of_the_time() -> None:
         assert whole.standing.job_class is expected
 
 
+def test_what_has_lasted_for_a_minute_is_no_cycle() -> None:
+    """A server that rested and worked in turn and has done the same for a minute since is what it does now."""
+    cycle = cycle_of((JobClass.IDLE, JobClass.MEMORY, JobClass.IDLE), (RESTS, WORKS, RESTS), spell_s=12.0)
+    standing = Standing(JobClass.IDLE, "", 0.9)
+    assert cycles.over(cycle, standing, 24.0, 60.0)[1] is not None
+    assert cycles.over(cycle, standing, 24.0, 85.0)[1] is None
+
+
 def test_an_even_rest_is_a_guess() -> None:
     """As long in lulls as at work is neither."""
     classes = (JobClass.MEMORY, JobClass.IDLE, JobClass.MEMORY, JobClass.IDLE)
