@@ -46,7 +46,7 @@ def of_slots(cards: Sequence[Floats]) -> float:
     """Return the period of the busier direction's rate, seconds; NaN where none is clear.
 
     Args:
-        cards: slot windows over the same time, shape (6, n) each.
+        cards: slot windows over the same time, shape (5, n) each.
     """
     cards = [slots for slots in cards if slots.shape[1] >= FEWEST_SLOTS]
     if not cards:

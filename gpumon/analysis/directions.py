@@ -38,7 +38,7 @@ def same_instant(slots: Floats) -> float:
     """Return the share of busy instants in which both directions are busy, 0 to 1; NaN where it cannot be told.
 
     Args:
-        slots: a slot window's samples, shape (6, n).
+        slots: a slot window's samples, shape (5, n).
     """
     rx, tx = _pairs(slots)
     if rx.size < FEWEST:

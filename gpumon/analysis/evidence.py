@@ -179,7 +179,7 @@ def nan_mean(values: Floats) -> float:
 
 
 def link_evidence(slots: Floats, ceiling: float, attainable: float, seconds: float) -> LinkEvidence:
-    """Return what a link showed, from a slot window's samples, shape (6, n)."""
+    """Return what a link showed, from a slot window's samples, shape (5, n)."""
     if slots.shape[1] == 0:
         return LinkEvidence(ceiling=ceiling, attainable=attainable)
     rx, tx = look(slots, RX), look(slots, TX)

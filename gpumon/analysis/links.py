@@ -42,7 +42,7 @@ class Seen:
 
 
 def look(slots: Floats, row: int) -> Seen:
-    """Return what a tick's slots, shape (6, n), saw of one direction, RX or TX."""
+    """Return what a tick's slots, shape (5, n), saw of one direction, RX or TX."""
     moved, lengths = slots[row], slots[T1] - slots[T0]
     missing = np.isnan(moved)
     if missing.any():
@@ -83,7 +83,7 @@ def _add(view: DirectionView, seen: Seen, source: LinkSource, attainable: float)
 def _renew(
     view: DirectionView, slots: Floats, row: int, *, peak: float, now_s: float, attainable: float
 ) -> DirectionView:
-    """Return the view with gauges of the last 15 s, from a slot window's samples since then, shape (6, n)."""
+    """Return the view with gauges of the last 15 s, from a slot window's samples since then, shape (5, n)."""
     missing = np.isnan(slots[row])
     if missing.any():
         slots = slots[:, ~missing]

@@ -85,7 +85,7 @@ def compare(slots: Floats, power: Floats, kind: PowerKind) -> Overlap:
     """Return whether power falls while the link is busy.
 
     Args:
-        slots: a slot window's samples, shape (6, n).
+        slots: a slot window's samples, shape (5, n).
         power: ring samples, shape (2, n): time, watts. Used where the slots carry no power of their own.
         kind: what a ring sample averages over; a one-second mean is slower than any burst and proves nothing.
     """

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpumon.analysis.evidence import CardEvidence, LinkEvidence
 from gpumon.analysis.humps import median
-from gpumon.analysis.windows import RX, T0, T1, TX
+from gpumon.analysis.windows import RX, SLOT_ROWS, T0, T1, TX
 from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
 
@@ -73,7 +73,7 @@ def of(cards: Sequence[CardEvidence], slots: Mapping[str, Floats], *, totals: Se
         cards: those of one job.
         totals: the memory each of them has, bytes; NaN unknown.
         nvlinked: some of them have working NVLink, so that PCIe alone does not tell what is exchanged.
-        slots: the slot windows of the links in use over the same time, shape (6, n), by uuid; only the first card's
+        slots: the slot windows of the links in use over the same time, shape (5, n), by uuid; only the first card's
             rhythm is looked at.
     """
     links = [link_in_use(card) for card in cards]
@@ -144,7 +144,7 @@ def _rhythm(links: Sequence[LinkEvidence], slots: Mapping[str, Floats]) -> _Rhyt
     From the end of one loud slot to the beginning of the next the link was quiet, or not looked at; what is usually
     not looked at between two slots is taken off, and where no slot between them was quiet there is no stretch.
     """
-    window = next(iter(slots.values()), np.empty((6, 0)))
+    window = next(iter(slots.values()), np.empty((SLOT_ROWS, 0)))
     if not links or window.shape[1] < FEWEST_SLOTS:
         return _Rhythm()
     rates = np.fmax(window[RX], window[TX]) / (window[T1] - window[T0])

@@ -119,7 +119,7 @@ def _series(series: Series) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class NewSlots:
-    """The slots one tick added, shape (6, n)."""
+    """The slots one tick added, shape (5, n)."""
 
     pcie: Floats
     nvlink: Floats

@@ -7,7 +7,7 @@ import pytest
 
 from gpumon.analysis import directions, overlap
 from gpumon.analysis.humps import quantile, two_levels
-from gpumon.analysis.windows import RX, SLOT_POWER, T0, T1, TX
+from gpumon.analysis.windows import RX, SLOT_POWER, SLOT_ROWS, T0, T1, TX
 from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
 
@@ -20,7 +20,7 @@ def slots(seconds: float = 20.0, rx_in_turn: bool = False, slot_s: float = SLOT_
     ends = np.arange(slot_s, seconds, slot_s)
     moments = ends - slot_s + (np.arange(20)[:, np.newaxis] + 0.5) / 20 * slot_s  # shape (20, slots)
     phase = moments % step_s / step_s
-    rows = np.full((6, ends.size), np.nan)
+    rows = np.full((SLOT_ROWS, ends.size), np.nan)
     rows[T1], rows[T0] = ends, ends - slot_s
     busy = phase >= BUSY_FROM
     tx_busy = (phase >= 0.25) & (phase < 0.6) if rx_in_turn else busy

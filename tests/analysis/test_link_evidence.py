@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpumon.analysis.evidence import LinkEvidence, link_evidence
-from gpumon.analysis.windows import RX, T0, T1, TX
+from gpumon.analysis.windows import RX, SLOT_ROWS, T0, T1, TX
 from gpumon.model.job import Layout
 from gpumon.model.samples import Floats
 from gpumon.model.verdict import JobClass
@@ -19,11 +19,11 @@ RATE = 28e9  # of an all-reduce over eight RTX 5090
 
 
 def bursts(step_s: float, burst_s: float, slot_s: float, seconds: float = 40.0) -> Floats:
-    """Return slots without holes over a link that moves at one rate for the last part of each step, shape (6, n)."""
+    """Return slots without holes over a link that moves at one rate for the last part of each step, shape (5, n)."""
     edges = np.arange(round(seconds / slot_s) + 1) * slot_s
     whole, part = np.divmod(edges, step_s)
     moved = RATE * (whole * burst_s + np.maximum(0.0, part - (step_s - burst_s)))
-    slots = np.full((6, edges.size - 1), np.nan)
+    slots = np.full((SLOT_ROWS, edges.size - 1), np.nan)
     slots[T0], slots[T1] = edges[:-1], edges[1:]
     slots[RX] = slots[TX] = np.diff(moved)
     return slots

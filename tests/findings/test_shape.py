@@ -10,7 +10,7 @@ import numpy as np
 from gpumon.analysis import beat
 from gpumon.analysis.evidence import LinkEvidence
 from gpumon.analysis.shape import _rhythm
-from gpumon.analysis.windows import RX, T0, T1, TX
+from gpumon.analysis.windows import RX, SLOT_ROWS, T0, T1, TX
 from gpumon.model.samples import Floats
 
 RATE = 10e9
@@ -26,7 +26,7 @@ def _slots(step_s: float, duty: float, *, length_s: float, spacing_s: float, see
         now_s += max(length_s, rng.uniform(0.8, 1.2) * spacing_s) if spacing_s > length_s else length_s
     t0 = np.array(begins)
     busy = np.array([_busy_s(begin, begin + length_s, step_s, duty) for begin in begins])
-    rows = np.full((6, t0.size), np.nan)
+    rows = np.full((SLOT_ROWS, t0.size), np.nan)
     rows[T0], rows[T1] = t0, t0 + length_s
     rows[RX] = rows[TX] = RATE * busy * np.array([rng.uniform(0.9, 1.1) for _ in begins])
     return rows

@@ -300,7 +300,7 @@ def _told(told: tuple[Told, ...], job: Job, now: Now, cards: tuple[CardFacts, ..
 
 
 def _slots(seen: CardEvidence, card: CardMemory, from_s: float) -> Floats:
-    """Return the slots of the link that carries the card's exchange, shape (6, n)."""
+    """Return the slots of the link that carries the card's exchange, shape (5, n)."""
     link = shape.link_in_use(seen)
     in_use = card.windows.nvlink if link is not None and link is seen.nvlink else card.windows.pcie
     return windows.since(in_use, from_s)
