@@ -10,7 +10,7 @@ from gpumon.hardware.simulated.host_tasks import Loader
 from gpumon.hardware.simulated.scenario import JobPlan, NodePlan, Scenario, Workload, slots
 from gpumon.hardware.simulated.serving import Serving
 from gpumon.hardware.simulated.training import Training
-from gpumon.hardware.simulated.truth import JobTruth, job_truths
+from gpumon.hardware.simulated.truth import JobTruth, _step, job_truths
 from gpumon.hardware.simulated.world import World
 
 CARDS = 4
@@ -136,3 +136,10 @@ def test_split_adds_up(strategy: str) -> None:
     """Whatever runs, the seven states of its time add up to one."""
     truth, _ = _run(Training(work.BERT_LARGE, strategy, micro_batch=4, sequence=384, accumulation=2), 15.0)
     assert sum(truth.split.values()) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_true_step_leaves_out_steps_with_a_pause_however_long_it_is_for_others() -> None:
+    """Rank 0 evaluates for one second and waits two more for a slower card: the step is that of the others."""
+    ends_s, pauses = [1.0, 2.0, 3.0, 7.0, 8.0], [(3.0, 4.0)]
+    assert _step(ends_s, pauses, 0.0, 10.0) == 1.0
+    assert _step([1.0, 3.0], [(1.0, 1.5)], 0.0, 10.0) == 1.5

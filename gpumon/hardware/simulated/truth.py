@@ -152,12 +152,20 @@ def _strategy(plan: JobPlan) -> str:
 
 
 def _step(ends_s: Iterable[float], pauses: Iterable[tuple[float, float]], begin: float, end: float) -> float:
-    """Return the mean length of a step: saves and evaluations between two steps are left out."""
-    inside = [time for time in ends_s if begin <= time <= end]
-    if len(inside) < 2:
+    """Return the mean length of a step without a save or evaluation in it.
+
+    Taking the pause itself off is not enough: one card may take longer over it than rank 0, whose log this is. That is
+    done only where every step has one.
+    """
+    inside = np.array([time for time in ends_s if begin <= time <= end])
+    if inside.size < 2:
         return float("nan")
-    paused = sum(last - first for first, last in pauses if inside[0] <= first < inside[-1])
-    return (inside[-1] - inside[0] - paused) / (len(inside) - 1)
+    pauses = [(first, last) for first, last in pauses if inside[0] <= first < inside[-1]]
+    whole = np.ones(inside.size - 1, dtype=bool)
+    whole[[int(inside.searchsorted(first, side="right")) - 1 for first, _ in pauses]] = False
+    if whole.any():
+        return float(np.diff(inside)[whole].mean())
+    return float(inside[-1] - inside[0] - sum(last - first for first, last in pauses)) / (inside.size - 1)
 
 
 @dataclass(frozen=True, slots=True)
