@@ -44,6 +44,7 @@ LOOKS_PER_TICK = 8  # cards; with a hundred jobs a round takes longer and a tick
 CALM_ROUNDS = 2  # that one round takes of a job that has not changed for so long and is sure to be judged alike again
 CALM_AFTER_S = 60.0
 PERIOD_ROUNDS = 9  # between two looks at the period of a job's work: 36 s
+PERIOD_ROUNDS_KNOWN = 18  # 72 s, once it is known
 PERIOD_ROUNDS_YOUNG = 3  # 12 s, while what it does now is new
 PERIOD_YOUNG_S = 80.0
 PERIOD_BEFORE = 3  # ticks: two of looking, then the judgement that tells what was seen
@@ -145,8 +146,10 @@ def _period(job: Job, around: Around, memory: JobMemory, turn: Turn) -> PeriodPa
     """Return what is known of the period of a job's work after this tick, whose marks are in its memory."""
     now_s, held = around.tick.mono_s, around.held
     known = period.follow(memory.period, memory.marks.from_s)
-    young = now_s - memory.marks.from_s < PERIOD_YOUNG_S
-    since_look = (turn.number + PERIOD_BEFORE) % (turn.length * (PERIOD_ROUNDS_YOUNG if young else PERIOD_ROUNDS))
+    rounds = PERIOD_ROUNDS if math.isnan(known.step_s) else PERIOD_ROUNDS_KNOWN
+    if now_s - memory.marks.from_s < PERIOD_YOUNG_S:
+        rounds = PERIOD_ROUNDS_YOUNG
+    since_look = (turn.number + PERIOD_BEFORE) % (turn.length * rounds)
     if since_look > 1 or job.layout.framework in SERVERS:
         return known
     present = since_look == 0
