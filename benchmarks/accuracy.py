@@ -1,6 +1,6 @@
 """How often the verdict is right: random simulated jobs against what really happened to them.
 
-    python -m benchmarks.accuracy                                # 2,000 instances, cold
+    python -m benchmarks.accuracy                                # 2,200 instances, cold
     python -m benchmarks.accuracy --instances 400 --signals windows
     python -m benchmarks.accuracy --write docs/accuracy.md       # the whole page: every set, changes, healthy jobs
 
@@ -27,7 +27,7 @@ from benchmarks import accuracy_page
 from benchmarks import accuracy_scores as scores
 from benchmarks.accuracy_runs import SIGNALS, Outcome, run
 
-REPORT_FIRST, REPORT_SEEDS = 10_000, 2000
+REPORT_FIRST, REPORT_SEEDS = 10_000, 2200  # enough for 150 of each class
 OF_SETS = 5  # the sets without some signals are watched on one instance of so many
 STEADY = ("rtx4090-x2-ddp-bound", "rtx5090-x4-decode-single")
 STEADY_S = 3600.0
@@ -80,7 +80,7 @@ def main() -> int:
     """Run the instances and print the figures, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--instances", type=int, default=REPORT_SEEDS)
-    parser.add_argument("--first", type=int, default=REPORT_FIRST, help="first seed; the report's are 10000 to 11999")
+    parser.add_argument("--first", type=int, default=REPORT_FIRST, help="first seed; the report's are 10000 to 12199")
     parser.add_argument("--signals", choices=sorted(SIGNALS), default="full")
     parser.add_argument("--warm", action="store_true")
     parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())

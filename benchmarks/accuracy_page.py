@@ -25,7 +25,7 @@ SIGNAL_NAMES = {
 HEAD = """# How often the verdict is right
 
 Written by `{command}`; do not edit. {instances} random
-instances (seeds {first} to {last}), {sets} signal sets. The report proper has 2,000: about an hour of two cores.
+instances (seeds {first} to {last}), {sets} signal sets. The report proper has 2,200: about an hour of two cores.
 
 ## What these figures are, and what they are not
 
