@@ -9,7 +9,9 @@ import pytest
 from gpumon import analysis
 from gpumon.analysis import cards as card_memories
 from gpumon.analysis import judging
-from gpumon.model.job import Layout
+from gpumon.analysis.memory import CardMemory, JobMemory
+from gpumon.model.card import Card
+from gpumon.model.job import Job, Layout
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import JobClass
 from tests.analysis.scripted import Phase, Script, card, card_tick, job, tick_of, trace
@@ -63,8 +65,8 @@ def test_a_job_that_cannot_be_judged_leaves_the_others_alone(monkeypatch: pytest
     """One job meets an error at each tick: it is told and stays unknown, the other gets its verdict."""
     judged = judging.step
 
-    def breaks(past: object, which: object, *rest: object, **named: object) -> object:
-        if getattr(which, "gpu_job", "") == "session:2":
+    def breaks(past: JobMemory, which: Job, *rest: object, **named: object) -> object:
+        if which.gpu_job == "session:2":
             raise ZeroDivisionError
         return judged(past, which, *rest, **named)  # type: ignore[arg-type]  # passed on
 
@@ -80,8 +82,8 @@ def test_a_card_that_cannot_be_read_into_memory_leaves_the_others_alone(monkeypa
     """One card meets an error at each tick: it is told, and the job of the other gets its verdict."""
     extend = card_memories.extend
 
-    def breaks(memory: object, which: object, *rest: object, **named: object) -> object:
-        if which == card(1):
+    def breaks(memory: CardMemory, which: Card, *rest: object, **named: object) -> CardMemory:
+        if which.identity.uuid == "GPU-1":
             raise ZeroDivisionError
         return extend(memory, which, *rest, **named)  # type: ignore[arg-type]  # passed on
 
