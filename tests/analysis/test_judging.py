@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gpumon import analysis
 from gpumon.analysis import cards as card_memories
 from gpumon.analysis import judging
-from gpumon.analysis.memory import CardMemory, JobMemory
-from gpumon.model.card import Card
-from gpumon.model.job import Job, Layout
+from gpumon.model.job import Layout
 from gpumon.model.settings import Settings
 from gpumon.model.verdict import JobClass
 from tests.analysis.scripted import Phase, Script, card, card_tick, job, tick_of, trace
@@ -61,16 +61,20 @@ def two_jobs(seconds: int, told: list[str]) -> analysis.Analysis:
     return found
 
 
+def failing(function: Callable[..., Any], fails: Callable[[Any], bool]) -> Callable[..., Any]:
+    """Return the function as it is but for the subjects, its second arguments, at which it meets an error."""
+
+    def meets_error(past: object, subject: object, *rest: object, **named: object) -> Any:
+        if fails(subject):
+            raise ZeroDivisionError
+        return function(past, subject, *rest, **named)
+
+    return meets_error
+
+
 def test_a_job_that_cannot_be_judged_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job meets an error at each tick: it is told and stays unknown, the other gets its verdict."""
-    judged = judging.step
-
-    def breaks(past: JobMemory, which: Job, *rest: object, **named: object) -> object:
-        if which.gpu_job == "session:2":
-            raise ZeroDivisionError
-        return judged(past, which, *rest, **named)  # type: ignore[arg-type]  # passed on
-
-    monkeypatch.setattr(judging, "step", breaks)
+    monkeypatch.setattr(judging, "step", failing(judging.step, lambda job: job.gpu_job == "session:2"))
     told: list[str] = []
     found = two_jobs(30, told)
     assert set(told) == {"session:2"}
@@ -80,14 +84,8 @@ def test_a_job_that_cannot_be_judged_leaves_the_others_alone(monkeypatch: pytest
 
 def test_a_card_that_cannot_be_read_into_memory_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One card meets an error at each tick: it is told, and the job of the other gets its verdict."""
-    extend = card_memories.extend
-
-    def breaks(memory: CardMemory, which: Card, *rest: object, **named: object) -> CardMemory:
-        if which.identity.uuid == "GPU-1":
-            raise ZeroDivisionError
-        return extend(memory, which, *rest, **named)  # type: ignore[arg-type]  # passed on
-
-    monkeypatch.setattr(card_memories, "extend", breaks)
+    extend = failing(card_memories.extend, lambda card: card.identity.uuid == "GPU-1")
+    monkeypatch.setattr(card_memories, "extend", extend)
     told: list[str] = []
     found = two_jobs(30, told)
     assert set(told) == {"GPU-1"}

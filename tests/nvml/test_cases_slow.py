@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpumon.hardware.nvidia import NvmlNode
-from gpumon.hardware.reader import SlowSample
+from gpumon.hardware.reader import SlowSample, WindowSample
 from gpumon.model.fault import Fault
 from tests.nvml.conftest import Libraries
 from tests.nvml.reading import HandClock, quick, readers
@@ -138,6 +139,18 @@ def test_quick_fields_that_rode_too_long_ago_are_read(standin: Standin, node: Nv
     assert quick(reader).readings["power_watts"] == pytest.approx(200.0, rel=0.02)
 
 
+@pytest.mark.parametrize("ring", [True, False])
+def test_a_window_asks_for_power_only_where_no_ring_tells_it(standin: Standin, node: NvmlNode, ring: bool) -> None:
+    """With a power ring a window is one call; without one the field that tells power follows it."""
+    standin.apply("card 0 minor 0", "rate 0 power 300", *(() if ring else ("set 0 GetSamples !3",)))
+    reader = readers(node)[0]
+    before = standin.report().get("call GetFieldValues 0", 0)
+    window = reader.window("rx")
+    assert isinstance(window, WindowSample)
+    assert math.isnan(window.power_watts) is ring
+    assert standin.report().get("call GetFieldValues 0", 0) - before == (0 if ring else 1)
+
+
 def test_an_empty_list_is_asked_again_when_memory_moves(standin: Standin, node: NvmlNode) -> None:
     """Lists of graphics clients that were empty stay so for a minute, unless the card's memory moves by a context's."""
     standin.apply("card 0 minor 0", "process 0 9 compute 1000 0 1e9 1.0")
@@ -189,7 +202,7 @@ _FORKER = """
 import os, sys
 from pathlib import Path
 from gpumon.hardware.nvidia import NvmlNode
-from gpumon.hardware.reader import SlowSample
+from gpumon.hardware.reader import SlowSample, WindowSample
 from gpumon.model.fault import Fault
 
 class Clock:
