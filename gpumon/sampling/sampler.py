@@ -33,7 +33,7 @@ from gpumon.sampling.tick_builder import TickBuilder
 _DRAIN_S = 1.8
 _XID_WAIT_S = 1.0  # shorter than the drain: the call cannot be interrupted
 _XID_RETRY_S = 5.0
-# While a call hangs, cards that share its thread are not read for so long and the 0.1 s after which it counts (crew.py).
+# While a call hangs, cards that share its thread are not read for so long and the 0.1 s until it is taken as stuck.
 _SUPERVISE_PERIOD_S = 0.15
 # A driver that went away while a call hung can only be asked again through the handles there are.
 _RESUME_AFTER_LOSS_S = 60.0
