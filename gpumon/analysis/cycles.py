@@ -15,14 +15,16 @@ from itertools import groupby
 
 from gpumon.analysis.hysteresis import Standing
 from gpumon.analysis.time_split import GROUP_ROWS, GROUPS, Split
-from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, LEAST_LEAD, TWIN_LEAD, Judgement
+from gpumon.analysis.verdict import CLASS_OF_GROUP, LEAD_SCALE, LEAST_CONFIDENCE, TWIN_LEAD, Judgement
 from gpumon.analysis.waiting import SLOWER
 from gpumon.model.verdict import TIME_STATES, JobClass, Straggler
 
 KEPT_S = 60.0  # the longest window any judgement uses
 FEWEST = 3  # spells: there, away and back
-# Beside the doubt of any lead: a minute holds two or three cycles and cuts the outer ones anywhere.
+# Beside the doubt of any lead: a minute holds two or three cycles and cuts the outer ones anywhere. A lead is told from
+# a twin's only where it exceeds it by as much as the cut may take away.
 CUT_SCALE = 0.08
+CUT_LEAD = TWIN_LEAD + 0.1
 CYCLED = frozenset(CLASS_OF_GROUP.values()) | {JobClass.IDLE}
 
 
@@ -175,7 +177,7 @@ def _class_of(means: Mapping[str, float], held: float) -> tuple[JobClass, float]
         shares["host"] = max(shares["host"], shares["communication"])
         shares["communication"] -= held
     lead = shares.pop(first) - max(shares.values())
-    return CLASS_OF_GROUP[first], min(_sure(lead, LEAST_LEAD), _sure(-over_half, TWIN_LEAD))
+    return CLASS_OF_GROUP[first], min(_sure(lead, CUT_LEAD), _sure(-over_half, TWIN_LEAD))
 
 
 def _sure(lead: float, least: float) -> float:

@@ -123,6 +123,17 @@ def test_an_even_rest_is_a_guess() -> None:
     assert whole.standing.job_class is JobClass.UNKNOWN
 
 
+@pytest.mark.parametrize(("memory", "expected"), [(0.56, JobClass.UNKNOWN), (0.64, JobClass.MEMORY)])
+def test_a_cycles_lead_must_outweigh_its_cut(memory: float, expected: JobClass) -> None:
+    """A lead of 0.12 may come from where the minute cuts the cycle; one of 0.28 does not."""
+    classes = (JobClass.MEMORY, JobClass.COMPUTE, JobClass.MEMORY)
+    split = {**NOTHING, "memory": memory, "compute": 1.0 - memory}
+    cycle = cycle_of(classes, (split, split, split), spell_s=15.0)
+    whole = cycles.over(cycle, Standing(JobClass.MEMORY), 30.0, 45.0)[1]
+    assert whole is not None
+    assert whole.standing.job_class is expected
+
+
 def test_heat_and_limits_make_no_cycle() -> None:
     """What is judged from the driver's own reasons is named while it lasts."""
     classes = (JobClass.MEMORY, JobClass.THROTTLED, JobClass.MEMORY)

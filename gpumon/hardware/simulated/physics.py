@@ -31,6 +31,7 @@ _SLEEP_SM_HERTZ = 210e6
 _SLEEP_MEMORY_HERTZ = 405e6
 _BOOST_SHARE = 0.93  # of the maximum SM clock that boost settles at under load
 _POWER = CHANNELS.index("power")
+_KERNEL_LABELS = frozenset({Label.COMPUTE, Label.MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,12 +316,11 @@ class CardState:
         """Return the event log's columns."""
         out = [0.0] * len(Label)
         if self.kernels:
-            if moving is not None:
-                out[Label.OVERLAP] = 1.0
-            else:
-                for kernel in self.kernels:
-                    for label, part in kernel.work.labels.items():
-                        out[label] += part / len(self.kernels)
+            for kernel in self.kernels:
+                for label, part in kernel.work.labels.items():
+                    # What waits for its host or its own exchange in between does so beside a transfer as well.
+                    hidden = moving is not None and label in _KERNEL_LABELS
+                    out[Label.OVERLAP if hidden else label] += part / len(self.kernels)
         elif moving is not None:
             shared = moving.label is Label.OWN_LINK and moving.shared_bound
             out[Label.SHARED_LINK if shared else moving.label] = 1.0

@@ -34,7 +34,7 @@ class Label(IntEnum):
     INPUT = 9  # nothing runs: the next batch is not there
     CHECKPOINT = 10  # nothing runs: the host writes or reads a checkpoint
     OFFLOAD = 11  # nothing runs, or only copies: optimizer or weights live in host memory
-    LAUNCH = 12  # nothing runs: the CPU launches kernels too slowly
+    LAUNCH = 12  # no kernel of the work runs: the CPU launches them too slowly
     HOST_OTHER = 13  # nothing runs: anything else on the host
     IDLE = 14  # the job has nothing to do
     POWER_LIMITED = 15  # flag, beside the states: clocks held down by a lowered power limit

@@ -298,6 +298,13 @@ def _judge(
         JobClass.HOST: split["host_wait"],
     }
     winner, margin = _largest(groups)
+    # Waiting for a peer that its host holds is the host's: whichever of the two is larger, the class is the same.
+    waits = _judge_waiting(split, mean, blame, 1.0)
+    if waits[0] is JobClass.HOST and winner in (JobClass.HOST, JobClass.COMMUNICATION):
+        others = {name: share for name, share in groups.items() if name not in (JobClass.HOST, JobClass.COMMUNICATION)}
+        ahead = groups[winner] - max(others.values())
+        by_host = waits[2] if winner is JobClass.HOST else 1.0
+        margin = min(ahead, max(margin, by_host))
     margin = min(margin, 1 - 2 * throttled, 1 - 2 * split["idle"])
     if winner is JobClass.COMMUNICATION:
         return _judge_waiting(split, mean, blame, margin)
