@@ -38,6 +38,7 @@ HUMP_DISTANCE = 0.12
 CLEAR_HUMPS = 0.92  # separation of humps that the sensor follows; ramps all the way give 0.75
 BLUR = 20.0
 LOW_SHARE = 0.45  # of the limit: a level below it, with a kernel resident all the time, is waiting
+HIDDEN = 0.85  # of where a level that no reading shows may lie: readings that look back for less put it nearer
 FLAT = 0.05  # of the distance between the levels: samples that lie closer together show the level itself
 RARE = 0.08  # of the samples: a level seen less often is a moment (a switch of phase, a spike), not a level
 LEARNED_SPREAD = 0.05  # learned levels move with temperature and kernel mix
@@ -118,7 +119,15 @@ def _level(end: float, inner: float, distance: float, separation: float) -> tupl
 
 
 def power_ranges(
-    levels: Levels, limit: float, humps: Humps, bottom: float, *, gap: float, falls: bool, held: bool
+    levels: Levels,
+    limit: float,
+    humps: Humps,
+    bottom: float,
+    *,
+    gap: float,
+    falls: bool,
+    held: bool,
+    beyond: tuple[float, float] = (1.0, 1.0),
 ) -> LevelRange:
     """Return the intervals of the card's power levels for this window, watts.
 
@@ -129,6 +138,7 @@ def power_ranges(
         gap: share of the window without a kernel.
         falls: power was seen to fall while the link is busy.
         held: heat or a limit holds the card: what it draws at work now is less than what was learned.
+        beyond: how far the lower and the upper level may lie from the other hump, as multiples of the humps' distance.
     """
     low, high = humps.low_quarter, humps.high_quarter
     # Without a limit the card's own highest stands for about four fifths of it.
@@ -143,27 +153,32 @@ def power_ranges(
     apart = apart and RARE <= humps.share_high <= 1.0 - RARE
     # A low level that the time without kernels explains is the context's, not that of waiting.
     # Between LOW_SHARE and the prior's end only a fall of power while the link is busy says that it is waiting.
-    believable = low <= LOW_SHARE * top or (falls and low <= waiting[1])
+    # Where a slow reading hides a level it lies beyond the hump; what was learned while it was shown is better.
+    lowest, highest = high - beyond[0] * (high - low), low + beyond[1] * (high - low)
+    believable = lowest <= LOW_SHARE * top or (falls and low <= waiting[1])
     seen_waiting = apart and believable and gap <= 0.5 * (1.0 - humps.share_high)
-    if seen_waiting:
+    if seen_waiting and (beyond[0] == 1.0 or math.isnan(levels.waiting)):
         level = _level(min(bottom, low), low, high - low, humps.separation)
-        waiting = (max(level[0], min(waiting[0], low)), level[1])
+        waiting = (max(min(level[0], lowest), min(waiting[0], low)), level[1])
     elif not math.isnan(levels.waiting):
         waiting = _around(levels.waiting, 2 * LEARNED_SPREAD)
     seen_computing = apart and high >= computing[0]
-    if seen_computing and not held:
+    if seen_computing and not held and (beyond[1] == 1.0 or math.isnan(levels.computing)):
         level = _level(max(humps.top, high), high, high - low, humps.separation)
-        most = min(level[1], 1.05 * max(top, high))
+        most = min(max(level[1], highest), 1.05 * max(top, high))
         if humps.separation < CLEAR_HUMPS and levels.computing > most:
             # A blur shows means of work and of the waiting around it. What work drew on this card before, it may draw
             # again; where the samples showed the level itself it would be other work that draws less.
             most = levels.computing
-        computing = (level[0], max(level[0], most))
+        least = max(level[0], HIDDEN * highest) if beyond[1] > 1.0 else level[0]
+        computing = (min(least, most), max(least, most))
     elif held:
         computing = _around(high, LEARNED_SPREAD)
     elif not math.isnan(levels.computing):
         computing = (max(0.85 * levels.computing, high), max(1.05 * levels.computing, high * 1.02))
-    learned = (seen_waiting or not math.isnan(levels.waiting)) and (seen_computing or not math.isnan(levels.computing))
+    shown_waiting = (seen_waiting and beyond[0] == 1.0) or not math.isnan(levels.waiting)
+    shown_computing = (seen_computing and beyond[1] == 1.0) or not math.isnan(levels.computing)
+    learned = shown_waiting and shown_computing
     return LevelRange(context, (waiting[0], waiting[1]), (computing[0], computing[1]), learned)
 
 

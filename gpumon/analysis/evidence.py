@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpumon.analysis import directions, overlap, windows
+from gpumon.analysis import blur, directions, overlap, windows
 from gpumon.analysis.activity import LevelRange, Levels, gpm_ranges, power_ranges
 from gpumon.analysis.capacity import Capacity
 from gpumon.analysis.humps import Humps, median, two_levels
@@ -292,11 +292,14 @@ def card_evidence(
     activity = controller if math.isnan(nan_mean(dram)) else dram
     # The overlap test shifts the power against the slots and needs a second more.
     power = windows.since(past.power, from_s - 1.0)
-    watts = power[1, power[0].searchsorted(from_s, side="right") :]
-    if watts.size < FEWEST_SAMPLES:
+    first = int(power[0].searchsorted(from_s, side="right"))
+    watts = power[1, first:]
+    ringed = watts.size >= FEWEST_SAMPLES
+    if not ringed:
         watts = of("power_watts")
         watts = watts[~np.isnan(watts)]
     humps = two_levels(watts)
+    beyond = blur.beyond(power[:, first:], humps) if ringed else (1.0, 1.0)
     limit = windows.latest(past, "power_limit_watts")
     sm_active = of("sm_active_ratio")
     gpm_mean = nan_mean(sm_active)
@@ -312,7 +315,7 @@ def card_evidence(
         known_gap = 0.0 if math.isnan(gap) else gap
         place = min(watts.size - 1, int((known_gap + LOWEST) * watts.size))
         bottom = float(np.partition(watts, place)[place])
-        level_range = power_ranges(levels, limit, humps, bottom, gap=known_gap, falls=falls, held=held)
+        level_range = power_ranges(levels, limit, humps, bottom, gap=known_gap, falls=falls, held=held, beyond=beyond)
     usable = card.nvlink.bytes_per_second_per_direction
     return CardEvidence(
         uuid=card.identity.uuid,
