@@ -27,7 +27,7 @@ def ring(work_s: float, wait_s: float, looks_back_s: float) -> Floats:
 
 @pytest.mark.parametrize(("work_s", "wait_s"), [(0.06, 0.12), (0.07, 0.11)])
 def test_a_short_phase_hides_its_level(work_s: float, wait_s: float) -> None:
-    """Work of 60 ms under readings of 100 ms reaches three fifths of the way; what is told brings it back near 340 W."""
+    """Work of 60 ms under readings of 100 ms reaches three fifths of the way; the ratio leads back to 340."""
     power = ring(work_s, wait_s, looks_back_s=0.1)
     humps = two_levels(power[1])
     assert humps.high_quarter < 300.0
