@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpumon.analysis import gaps, work
 from gpumon.analysis.evidence import BOTH_WAYS, FLAT, LAUNCH_BYTES_PER_SECOND, CardEvidence, JobEvidence
@@ -39,6 +40,7 @@ BUSY_DOUBT = 1.08  # of the share of time the link is busy
 TURNS_DOUBT = 0.1  # of the time: how far work and exchange that take turns may seem to run together
 USUAL_OPTIMIZER = 0.12  # of the time, in kernels bound by memory
 USUAL_LIGHT = 0.12  # of the time, in kernels that draw no more than waiting does
+SERVES: npt.NDArray[np.bool_] = U[CORRELATION] > 0.5  # points at which a job that nobody can name answers requests
 Z_90 = 1.64  # two-sided 90 % of a normal distribution
 MOST_UNCERTAIN = 0.15  # CONTRACT: else the split is absent as a whole
 
@@ -68,6 +70,15 @@ class Split:
         reached = np.cumsum(self.weights[order])
         first, last = np.searchsorted(reached, (outside, 1.0 - outside))
         return float(together[order[first]]), float(together[order[min(last, POINTS - 1)]])
+
+    def first_at(self, points: npt.NDArray[np.bool_]) -> str:
+        """Return the group that leads at some of the points, shape (POINTS,)."""
+        weights = np.where(points, self.weights, 0.0)
+        totals = {
+            group: sum(float(self.shares[TIME_STATES[row]] @ weights) for row in rows)
+            for group, rows in zip(GROUPS, GROUP_ROWS, strict=True)
+        }
+        return max(totals, key=lambda group: totals[group])
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +248,7 @@ def _serving(layout: Layout) -> Floats:
     if layout.framework in gaps.SERVERS:
         return np.ones(POINTS)
     told = layout.framework or layout.asked
-    return np.zeros(POINTS) if told else (U[CORRELATION] > 0.5).astype(np.float64)
+    return np.zeros(POINTS) if told else SERVES.astype(np.float64)
 
 
 def _can_wait(cards: list[CardEvidence], layout: _Layout) -> Floats:

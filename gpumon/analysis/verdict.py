@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpumon.analysis import gaps
 from gpumon.analysis.case import Case, Suspicion
 from gpumon.analysis.causes import CAUSES, hung, idle, throttled_power
-from gpumon.analysis.time_split import LARGE_MESSAGES, Split
+from gpumon.analysis.time_split import LARGE_MESSAGES, SERVES, Split
 from gpumon.model.card import PowerKind
 from gpumon.model.verdict import JobClass
 
@@ -30,6 +30,9 @@ TWIN_LEAD = 0.05
 LEAST_LEAD = 0.105
 LEAST_SIGMAS = 0.4
 LEAD_ERROR = 0.06
+# The same where a witness is missing: nothing tells how the work is cut up, or whether card memory is its limit.
+BLIND_SIGMAS = 0.8
+BLIND_ERROR = 0.12
 LEAST_CONFIDENCE = 0.6
 # A lead of this size leaves 0.37 of a coin's doubt. Worked out on seeds from 1,000,000 on, where a normal distribution
 # is far too sure; the calibration error of `python -m benchmarks.accuracy --first 1000000` is what comes of it.
@@ -110,6 +113,8 @@ def _open_question(case: Case, result: Split, job_class: JobClass) -> str:
     pauses = any(card.gap > MOST_GAP for card in case.cards) and unlearned
     if several and job_class is JobClass.COMMUNICATION and "link" not in result.signals and pauses:
         return "no link can be seen, and power does not tell waiting for peers from small kernels with pauses"
+    if not _told(case) and result.first_at(SERVES) != result.first_at(~SERVES):
+        return "nothing tells whether the job trains or answers requests, and the same signals would say another class"
     if "memory" not in result.signals and not _draws_as_matmuls(case):
         if job_class is JobClass.COMPUTE:
             return "memory activity cannot be read, and power does not tell arithmetic from card memory"
@@ -118,10 +123,21 @@ def _open_question(case: Case, result: Split, job_class: JobClass) -> str:
     return ""
 
 
+def _told(case: Case) -> bool:
+    """Return True where anything says what the job is."""
+    return bool(case.job.layout.framework or case.job.layout.asked)
+
+
 def _may_serve(case: Case) -> bool:
     """Return True where the job answers requests, or nothing says what it is: tokens are bound by card memory."""
-    layout = case.job.layout
-    return layout.framework in gaps.SERVERS or not (layout.framework or layout.asked)
+    return case.job.layout.framework in gaps.SERVERS or not _told(case)
+
+
+def _close(case: Case, result: Split, lead: float) -> bool:
+    """Return True where the lead may be no more than a twin's."""
+    blind = "memory" not in result.signals or not _told(case)
+    sigmas, error = (BLIND_SIGMAS, BLIND_ERROR) if blind else (LEAST_SIGMAS, LEAD_ERROR)
+    return lead < LEAST_LEAD or lead - TWIN_LEAD < sigmas * math.hypot(result.spread, error)
 
 
 def _draws_as_matmuls(case: Case) -> bool:
@@ -201,8 +217,7 @@ def judge(case: Case) -> Judgement:
     if host_path is not None and job_class is JobClass.COMMUNICATION:
         best = host_path
     evidence = best.evidence if best is not None else ()
-    sigmas = (lead - TWIN_LEAD) / math.hypot(result.spread, LEAD_ERROR)
-    if lead < LEAST_LEAD or sigmas < LEAST_SIGMAS or confidence < LEAST_CONFIDENCE:
+    if _close(case, result, lead) or confidence < LEAST_CONFIDENCE:
         close = f"{result.first} leads by {100 * lead:.0f} % of the time only"
         return Judgement(JobClass.UNKNOWN, "", confidence, (close, *evidence), "")
     detail = best.detail if best is not None else ""

@@ -90,3 +90,13 @@ def test_a_job_of_unknown_kind_may_be_a_server() -> None:
     """Tensor-parallel decode without a command line is bound by memory or unknown, not compute."""
     decode = [Script((Phase(1.0, 230.0, 0.3e9, 0.3e9, memory=0.62),)) for _ in range(2)]
     assert judged(decode, layout=Layout()).job_class in {JobClass.MEMORY, JobClass.UNKNOWN}
+
+
+def test_memory_of_a_job_that_nobody_can_name_is_open() -> None:
+    """A card whose memory is busy for 0.6 of the time serves tokens or trains: only what the job is decides which."""
+    card = [Script((Phase(1.0, 380.0, memory=0.6),))]
+    training = Layout(framework="pytorch", launcher="torchrun", asked="ddp", world_size=1)
+    server = Layout(framework="vllm", asked="single", world_size=1)
+    assert judged(card, layout=training).job_class is JobClass.COMPUTE
+    assert judged(card, layout=server).job_class is JobClass.MEMORY
+    assert judged(card, layout=Layout()).job_class is JobClass.UNKNOWN
