@@ -166,6 +166,9 @@ def power_ranges(
     if seen_computing and not held and (beyond[1] == 1.0 or math.isnan(levels.computing)):
         level = _level(max(humps.top, high), high, high - low, humps.separation)
         most = min(max(level[1], highest), 1.05 * max(top, high))
+        if not believable and humps.separation < CLEAR_HUMPS:
+            # The lower hump is no waiting, so what blurs it into the upper one lies below both of them.
+            most = max(most, top)
         if humps.separation < CLEAR_HUMPS and levels.computing > most:
             # A blur shows means of work and of the waiting around it. What work drew on this card before, it may draw
             # again; where the samples showed the level itself it would be other work that draws less.
