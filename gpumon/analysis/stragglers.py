@@ -1,7 +1,9 @@
 """The cards a job waits for, as they are named: which, why, and what it costs.
 
-A name is a claim about one card, so it needs the same finding in two judgements in a row. The cause is what can be
-shown of that card: its host, heat, limit, clock, link, a neighbour; else it is unknown (silicon differs).
+A name is a claim about one card, so it needs the same finding in two judgements in a row. Not so where a card's host
+was late over a long window: gaps are counted, not read off levels that may be learned anew, and the next judgement
+would look at nearly the same seconds again. The cause is what can be shown of that card: its host, heat, limit, clock,
+link, a neighbour; else it is unknown (silicon differs).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 from gpumon.analysis.case import mean_of
 from gpumon.analysis.causes import throttled_thermal
 from gpumon.analysis.evidence import CardEvidence
-from gpumon.analysis.waiting import Waiting
+from gpumon.analysis.waiting import Waiting, seen_for_long
 from gpumon.model.verdict import Straggler
 
 HEAT = 0.2  # of the window under thermal reasons
@@ -38,8 +40,9 @@ def cause_of(card: CardEvidence, others: tuple[CardEvidence, ...], *, by_host: b
 
 
 def named(cards: tuple[CardEvidence, ...], waiting: Waiting, before: Waiting) -> tuple[Straggler, ...]:
-    """Return the stragglers of this judgement that the one before found as well."""
-    culprits = waiting.culprits & before.culprits
+    """Return the stragglers of this judgement that the one before found as well, or that were late for long."""
+    late_for_long = waiting.by_host and seen_for_long(cards)
+    culprits = waiting.culprits if late_for_long else waiting.culprits & before.culprits
     found = []
     for card in cards:
         if card.uuid not in culprits:

@@ -9,7 +9,7 @@ slower itself. Differences under 8 % of the time are normal between cards.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpumon.analysis import gaps
@@ -23,11 +23,13 @@ HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
-# A card that is late by less than HOST_GAP is held by its host only where it stands out: the next one is late by this
-# share of it at most, and the others wait with quiet links for this share of it at least.
-ALONE = 0.65
-WAITED = 0.4
+# Two cards wait for each other by turns, and the difference of their gaps is the least that the later one costs: the
+# edge of what must not be named, and a hundredth for what the rings leave open.
+LATER_OF_TWO = 0.09
+WAITED = 0.4  # of what a late card costs: the others wait with quiet links for this share of it at least
 LATE_WINDOW_S = 20.0  # of evidence: batches that are late by chance take turns within it
+# What its ranks were asked to do is the same for all of them, step by step.
+SAME_WORK = frozenset({"ddp", "fsdp", "zero1", "zero2", "zero3", "tp"})
 HIDDEN = 0.15  # of the time, at least: transfers behind work
 ALIKE = 0.08  # of the time: two cards that work so nearly as long work as long
 # A card held by heat or the brake for this share of the window draws less at work. Boost alone makes clocks differ by
@@ -51,7 +53,7 @@ class Waiting:
     culprits: frozenset[str] = frozenset()
     by_host: bool = False  # their host holds them
     by_link: bool = False  # their link sets the pace; else they are slower themselves
-    cost_ratio: float = 0.0  # share of the job's time
+    cost_ratio: float = 0.0  # share of the job's time, of each of them
     in_rotation: bool = False  # every card is late now and then because its host is
     in_turn: bool = False  # the cards work one after the other: what one waits for is another
     work: dict[str, float] = field(default_factory=dict)  # uuid -> share of time that looks like work
@@ -102,6 +104,24 @@ def _with_lost_clock(cards: list[CardEvidence], work: dict[str, float]) -> dict[
     return longer
 
 
+def _in_the_same_time(cards: list[CardEvidence], work: dict[str, float], job: Job) -> dict[str, float]:
+    """Return the shares of work, none of them longer than what the latest rank has left for the same work.
+
+    Power tells work from waiting only where it shows both levels; where one rank stands without a kernel for half of
+    each step, the others cannot have worked for more than the other half, whatever they draw.
+    """
+    gaps_known = [card.gap for card in cards if not math.isnan(card.gap)]
+    if not _same_work(cards, job) or len(gaps_known) < len(cards):
+        return work
+    left = 1.0 - max(gaps_known)
+    return {uuid: min(share, left) for uuid, share in work.items()}
+
+
+def _same_work(cards: list[CardEvidence], job: Job) -> bool:
+    """Return True where each card has a rank of its own and all were given equal parts."""
+    return job.layout.asked in SAME_WORK and not _staged(job) and len(job.processes) >= len(cards)
+
+
 def _borrowed_waiting(cards: list[CardEvidence]) -> float:
     """Return the waiting level of those that show one, as a share of their limits; NaN where fewer than half do."""
     shown = [
@@ -147,7 +167,7 @@ def find(cards: tuple[CardEvidence, ...], job: Job, host: Mapping[str, float]) -
     work = looks_like_work(up)
     if len(up) < 2:
         return Waiting(work=work)
-    work = _with_lost_clock(up, work)
+    work = _in_the_same_time(up, _with_lost_clock(up, work), job)
     held = _held_by_host(up, work)
     if held is not None:
         return held
@@ -247,17 +267,18 @@ def _clock_of(card: CardEvidence, others: list[CardEvidence]) -> float:
 
 def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[str, float], job: Job) -> Waiting | None:
     """Return the one card whose host makes it late by a small part of each step, while the others wait for it."""
-    long_enough = all(card.window[1] - card.window[0] >= LATE_WINDOW_S for card in cards)
-    if not long_enough or len(job.processes) < len(cards) or any(math.isnan(card.gap) for card in cards):
+    if not seen_for_long(cards) or len(job.processes) < len(cards) or any(math.isnan(card.gap) for card in cards):
         return None
     ordered = sorted(cards, key=lambda card: card.gap)
     worst, others = ordered[-1], ordered[:-1]
-    usual = _median([card.gap for card in others])
-    cost = worst.gap - usual
-    if cost < SLOWER or others[-1].gap - usual > ALONE * cost:
+    cost = _costs_of_lateness({card.uuid: card.gap for card in cards})[worst.uuid]
+    if cost < (LATER_OF_TWO if len(cards) == 2 else SLOWER):
         return None
     shown = [card for card in others if card.levels is not None and card.levels.learned]
-    if shown:
+    if _same_work(cards, job):
+        # The same work, and longer without a kernel: the rest of the others' time is waiting.
+        waited_for = True
+    elif shown:
         # Who works as long as the others and is longer without a kernel waits less for transfers and peers, by just as
         # much: where transfers run behind the work the others wait for it with busy links.
         alike = abs(work[worst.uuid] - _median([work[card.uuid] for card in others])) <= ALIKE
@@ -269,6 +290,31 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
     if not waited_for:
         return None
     return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, work=dict(work))
+
+
+def seen_for_long(cards: Iterable[CardEvidence]) -> bool:
+    """Return True where each card was seen for so long that lateness by chance has taken turns."""
+    return all(card.window[1] - card.window[0] >= LATE_WINDOW_S for card in cards)
+
+
+def _costs_of_lateness(late: Mapping[str, float]) -> dict[str, float]:
+    """Return what each card costs by its gap beyond the usual one, share of time.
+
+    What two are late by together is lost once, and either alone would cost as much: each bears half of it. So in
+    layers: as far as k cards are late, each of them bears a k-th.
+
+    Args:
+        late: share of time without a kernel, by uuid.
+    """
+    ordered = sorted(late, key=lambda uuid: late[uuid])
+    usual = _median([late[uuid] for uuid in ordered[:-1]])
+    costs = {}
+    cost, below = 0.0, 0.0
+    for place, uuid in enumerate(ordered):
+        beyond = max(0.0, late[uuid] - usual)
+        cost += (beyond - below) / (len(ordered) - place)
+        costs[uuid], below = cost, beyond
+    return costs
 
 
 def _quiet_wait(card: CardEvidence, work: float) -> float:
@@ -313,8 +359,10 @@ def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting 
     waits = [1.0 - late[uuid] - work[uuid] for uuid in others if not math.isnan(work[uuid])]
     if not waits or _median(waits) < OTHERS_WAITING:
         return None
-    culprits = frozenset(uuid for uuid in late if late[uuid] - usual >= 0.75 * (late[worst] - usual))
-    if 2 * len(culprits) > len(late):
+    costs = _costs_of_lateness(late)
+    far = [uuid for uuid in late if late[uuid] - usual >= 0.75 * (late[worst] - usual)]
+    culprits = frozenset(uuid for uuid in far if costs[uuid] >= SLOWER)
+    if not culprits or 2 * len(far) > len(late):
         return None
-    cost = min(late[worst] - usual, _median(waits))
+    cost = min(sum(costs[uuid] for uuid in culprits) / len(culprits), _median(waits))
     return Waiting(culprits, by_host=True, cost_ratio=cost, work=work)

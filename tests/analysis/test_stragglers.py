@@ -102,3 +102,30 @@ def test_a_late_card_is_named_without_host_signals() -> None:
     """Levels of power show the waiting; the host's processes need not be readable."""
     (found,) = named([worker(), worker(late_s=0.19), worker(), worker()], host=None)
     assert found.gpu == 1
+
+
+def test_the_later_of_two_cards_is_named_by_what_it_is_later() -> None:
+    """Two cards whose batches are late by turns: what one is late beyond the other is the least that it costs."""
+    (found,) = named([worker(late_s=0.05), worker(late_s=0.15)])
+    assert (found.gpu, found.cause) == (1, "host")
+
+
+def test_a_card_that_was_late_for_long_is_named_at_once() -> None:
+    """Gaps over twenty seconds are not told by chance: the first judgement of so many names the card."""
+    (found,) = named([worker(), worker(late_s=0.19), worker(), worker()], seconds=28)
+    assert found.gpu == 1
+
+
+def test_ranks_of_equal_parts_wait_for_the_late_ones_whatever_they_draw() -> None:
+    """Where waiting draws as much as work only the time of the latest rank tells how long the same work can take, and
+    two that are late together bear half of it each."""
+    late = Script((Phase(0.6, GAP, kernel=0.0, memory=0.0), Phase(0.4, WORK)))
+    quick = Script((Phase(1.0, WORK),))
+    found = named([late, quick, late, quick])
+    assert {(one.gpu, one.cause) for one in found} == {(0, "host"), (2, "host")}
+    assert [one.cost_ratio for one in found] == pytest.approx([0.3, 0.3], abs=0.03)
+
+
+def test_a_card_is_not_named_for_what_the_next_one_is_late_as_well() -> None:
+    """Of three late cards none costs what it is late: without it the job would wait for the next one."""
+    assert named([worker(late_s=0.17), worker(late_s=0.15), worker(late_s=0.14)] + [worker()] * 5) == ()
