@@ -23,9 +23,8 @@ HOST_GAP = 0.25  # more gap than the median of the others
 OTHERS_WAITING = 0.25  # of their time, at least: else nobody waits for it
 # Delays of 15 % of the step must be named, under 8 % must not: the edge lies between.
 SLOWER = 0.115
-# Two cards wait for each other by turns, and the difference of their gaps is the least that the later one costs: the
-# edge of what must not be named, and a hundredth for what the rings leave open.
-LATER_OF_TWO = 0.09
+# Two cards wait for each other by turns, and the difference of their gaps is the least that the later one costs.
+LATER_OF_TWO = 0.08
 WAITED = 0.4  # of what a late card costs: the others wait with quiet links for this share of it at least
 LATE_WINDOW_S = 20.0  # of evidence: batches that are late by chance take turns within it
 # What its ranks were asked to do is the same for all of them, step by step.
@@ -289,6 +288,10 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
         waited_for = gaps.host_works(host, len(job.processes))
     if not waited_for:
         return None
+    if len(cards) == 2:
+        # It costs what the other waits for it: more than the difference where that one is late at other times.
+        waits = _quiet_wait(others[0], work[others[0].uuid])
+        cost = (cost + waits) / 2 if waits > cost else cost
     return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, work=dict(work))
 
 

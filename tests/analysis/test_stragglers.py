@@ -108,6 +108,7 @@ def test_the_later_of_two_cards_is_named_by_what_it_is_later() -> None:
     """Two cards whose batches are late by turns: what one is late beyond the other is the least that it costs."""
     (found,) = named([worker(late_s=0.05), worker(late_s=0.15)])
     assert (found.gpu, found.cause) == (1, "host")
+    assert found.cost_ratio == pytest.approx(0.125, abs=0.04)
 
 
 def test_a_card_that_was_late_for_long_is_named_at_once() -> None:
