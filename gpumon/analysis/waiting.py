@@ -270,8 +270,8 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
         return None
     ordered = sorted(cards, key=lambda card: card.gap)
     worst, others = ordered[-1], ordered[:-1]
-    cost = _costs_of_lateness({card.uuid: card.gap for card in cards})[worst.uuid]
-    if cost < (LATER_OF_TWO if len(cards) == 2 else SLOWER):
+    least, most = _costs_of_lateness({card.uuid: card.gap for card in cards})[worst.uuid]
+    if least < (LATER_OF_TWO if len(cards) == 2 else SLOWER):
         return None
     shown = [card for card in others if card.levels is not None and card.levels.learned]
     if _same_work(cards, job):
@@ -282,7 +282,7 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
         # much: where transfers run behind the work the others wait for it with busy links.
         alike = abs(work[worst.uuid] - _median([work[card.uuid] for card in others])) <= ALIKE
         waits = _median([_quiet_wait(card, work[card.uuid]) for card in shown])
-        waited_for = alike or waits >= WAITED * cost
+        waited_for = alike or waits >= WAITED * most
     else:
         # Where no level of waiting is known, loaders or disks at work must say that batches are late.
         waited_for = gaps.host_works(host, len(job.processes))
@@ -290,9 +290,8 @@ def _late(cards: list[CardEvidence], work: Mapping[str, float], host: Mapping[st
         return None
     if len(cards) == 2:
         # It costs what the other waits for it: more than the difference where that one is late at other times.
-        waits = _quiet_wait(others[0], work[others[0].uuid])
-        cost = (cost + waits) / 2 if waits > cost else cost
-    return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=cost, work=dict(work))
+        most = max(most, _quiet_wait(others[0], work[others[0].uuid]))
+    return Waiting(frozenset({worst.uuid}), by_host=True, cost_ratio=(least + most) / 2, work=dict(work))
 
 
 def seen_for_long(cards: Iterable[CardEvidence]) -> bool:
@@ -300,11 +299,12 @@ def seen_for_long(cards: Iterable[CardEvidence]) -> bool:
     return all(card.window[1] - card.window[0] >= LATE_WINDOW_S for card in cards)
 
 
-def _costs_of_lateness(late: Mapping[str, float]) -> dict[str, float]:
-    """Return what each card costs by its gap beyond the usual one, share of time.
+def _costs_of_lateness(late: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Return the least and the most that each card costs by its gap beyond the usual one, shares of time.
 
-    What two are late by together is lost once, and either alone would cost as much: each bears half of it. So in
-    layers: as far as k cards are late, each of them bears a k-th.
+    What two are late by in the same steps is lost once, and either alone would cost as much: each bears half of it. So
+    in layers: as far as k cards are late, each of them bears a k-th. Where they are late in different steps each costs
+    all that it is late.
 
     Args:
         late: share of time without a kernel, by uuid.
@@ -312,11 +312,11 @@ def _costs_of_lateness(late: Mapping[str, float]) -> dict[str, float]:
     ordered = sorted(late, key=lambda uuid: late[uuid])
     usual = _median([late[uuid] for uuid in ordered[:-1]])
     costs = {}
-    cost, below = 0.0, 0.0
+    borne, below = 0.0, 0.0
     for place, uuid in enumerate(ordered):
         beyond = max(0.0, late[uuid] - usual)
-        cost += (beyond - below) / (len(ordered) - place)
-        costs[uuid], below = cost, beyond
+        borne += (beyond - below) / (len(ordered) - place)
+        costs[uuid], below = (borne, beyond), beyond
     return costs
 
 
@@ -364,8 +364,8 @@ def _held_by_host(cards: list[CardEvidence], work: dict[str, float]) -> Waiting 
         return None
     costs = _costs_of_lateness(late)
     far = [uuid for uuid in late if late[uuid] - usual >= 0.75 * (late[worst] - usual)]
-    culprits = frozenset(uuid for uuid in far if costs[uuid] >= SLOWER)
+    culprits = frozenset(uuid for uuid in far if costs[uuid][0] >= SLOWER)
     if not culprits or 2 * len(far) > len(late):
         return None
-    cost = min(sum(costs[uuid] for uuid in culprits) / len(culprits), _median(waits))
+    cost = min(sum(sum(costs[uuid]) / 2 for uuid in culprits) / len(culprits), _median(waits))
     return Waiting(culprits, by_host=True, cost_ratio=cost, work=work)
