@@ -42,7 +42,7 @@ MATMULS_DRAW = 0.8  # of the limit: a copy kernel draws 404 of 600 W, decode 137
 MOST_GAP = 0.1  # of the time without a kernel: with more of it kernels may be small and draw little
 TOKENS_DRAW = 0.92  # the same of a server, also on cards of 300 W: prompts in between draw as much as matmuls do
 # Levels from published ranges only, and communication by bytes and power means alone, without the test of exposure. In
-# simulation such verdicts are nearly always right; those levels were never checked on a card, so a tenth of doubt stays.
+# simulation such verdicts are nearly always right; no card was ever asked, so a tenth of doubt stays.
 UNTESTED_CAP = 0.9
 SHORTEST_S = 6.0  # of evidence for any judgement
 STARTS_S = 60.0  # of a job's life: weights of 10 to 100 GB come from a local disk within it
