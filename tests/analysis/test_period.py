@@ -15,17 +15,18 @@ from gpumon.analysis.period_choice import Said
 from gpumon.model.job import Layout
 from tests.analysis.scripted import HostScript, Phase, Script, judged
 
-RNG = np.random.default_rng(3)
 SECONDS = 60.0
 
 
 def wave(step_s: float, pace_s: float = 0.02, duty: float = 0.6, jitter: float = 0.2, slow: float = 0.0) -> Common:
     """Return a square wave seen by four noisy cards at jittered moments, on a slow cycle of 27 s."""
+    # Its own numbers for each wave: what a test sees must not depend on which ran before it.
+    rng = np.random.default_rng([3, round(1000 * step_s), round(1000 * pace_s)])
     cards = []
     for _ in range(4):
         count = int(SECONDS / pace_s)
-        stamps = np.sort(np.arange(count) * pace_s + RNG.uniform(-jitter, jitter, count) * pace_s)
-        values = (stamps % step_s < duty * step_s) + RNG.normal(0.0, 0.3, count) + slow * (stamps % 27.0 < 12.0)
+        stamps = np.sort(np.arange(count) * pace_s + rng.uniform(-jitter, jitter, count) * pace_s)
+        values = (stamps % step_s < duty * step_s) + rng.normal(0.0, 0.3, count) + slow * (stamps % 27.0 < 12.0)
         cards.append((stamps, values))
     seen = common(cards)
     assert seen is not None
