@@ -11,8 +11,12 @@ from gpumon.analysis.windows import RX, SLOT_POWER, SLOT_ROWS, T0, T1, TX
 from gpumon.model.card import PowerKind
 from gpumon.model.samples import Floats
 
-RNG = np.random.default_rng(1)
 STEP_S, SLOT_S, BUSY_FROM = 0.8, 0.05, 0.65
+
+
+def rng() -> np.random.Generator:
+    """Return the same numbers for each test, whichever ran before."""
+    return np.random.default_rng(1)
 
 
 def slots(seconds: float = 20.0, rx_in_turn: bool = False, slot_s: float = SLOT_S, step_s: float = STEP_S) -> Floats:
@@ -31,7 +35,7 @@ def slots(seconds: float = 20.0, rx_in_turn: bool = False, slot_s: float = SLOT_
 def power(at_work: float, while_busy: float, seconds: float = 20.0, smear_s: float = 0.0) -> Floats:
     stamps = np.arange(0.02, seconds, 0.02)
     phase = stamps % STEP_S / STEP_S
-    watts = np.where(phase >= BUSY_FROM, while_busy, at_work) + RNG.normal(0.0, 4.0, stamps.size)
+    watts = np.where(phase >= BUSY_FROM, while_busy, at_work) + rng().normal(0.0, 4.0, stamps.size)
     if smear_s:
         width = int(smear_s / 0.02)
         watts = np.convolve(watts, np.ones(width) / width, "same")
@@ -40,14 +44,15 @@ def power(at_work: float, while_busy: float, seconds: float = 20.0, smear_s: flo
 
 def test_two_levels_finds_them() -> None:
     """Two clean levels are told apart with their means and shares."""
-    humps = two_levels(np.concatenate((RNG.normal(100, 5, 600), RNG.normal(400, 5, 400))))
+    dice = rng()
+    humps = two_levels(np.concatenate((dice.normal(100, 5, 600), dice.normal(400, 5, 400))))
     assert humps.two
     assert humps.low == pytest.approx(100, abs=2)
     assert humps.high == pytest.approx(400, abs=2)
     assert humps.share_high == pytest.approx(0.4, abs=0.01)
 
 
-@pytest.mark.parametrize("values", [RNG.normal(300, 20, 1000), RNG.uniform(0, 1, 1000), np.full(100, 5.0)])
+@pytest.mark.parametrize("values", [rng().normal(300, 20, 1000), rng().uniform(0, 1, 1000), np.full(100, 5.0)])
 def test_one_level_is_not_two(values: Floats) -> None:
     """Noise around one level, an even spread, or one constant value are not two levels."""
     assert not two_levels(values).two
