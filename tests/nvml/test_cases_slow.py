@@ -202,7 +202,7 @@ _FORKER = """
 import os, sys
 from pathlib import Path
 from gpumon.hardware.nvidia import NvmlNode
-from gpumon.hardware.reader import SlowSample, WindowSample
+from gpumon.hardware.reader import SlowSample
 from gpumon.model.fault import Fault
 
 class Clock:
